@@ -1,0 +1,338 @@
+"""Frozen records of a run: everything that a page, a figure or an auditor needs, and no torch.
+
+A run is a list of steps. Step 0 is the prompt's pass and has no tree; each later step drafted a
+tree, had the target verify it in one pass, and emitted the accepted path plus one final token.
+Records hold columns (one list a field), not an object a node.
+
+Numbers carry six significant digits, except where re-deriving a verdict needs every bit: draws,
+accept probabilities, proposal probabilities, normalisers and the final interval are exact floats.
+
+Words (eagle/README of terms is the project README):
+``confidence``  the head's probability of a token given its path;
+``value``       the product of confidences along the path;
+``proposal``    q, the probability with which this candidate was put forward (1 for a top-k draft);
+``accept``      the number the draw is tested against, min(1, p/q);
+``p``           the target's probability after temperature, top-k and top-p.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from eagle.settings import Settings
+
+TRACE_VERSION = 1
+ROOT = -1
+
+TokenId = Annotated[int, Field(ge=0, le=2**31)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Draw = Annotated[float, Field(ge=0, lt=1)]
+Milliseconds = Annotated[float, Field(ge=0)]
+
+
+class Status(StrEnum):
+    """What verification did with a drafted node. ``kept`` and ``cut`` are rerank's words, not these."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    NOT_TESTED = "not tested"
+
+
+class Origin(StrEnum):
+    """Where an emitted token came from."""
+
+    DRAFT = "accepted draft"
+    RESIDUAL = "residual"
+    BONUS = "bonus"
+    PROMPT = "prompt pass"
+
+
+class Finish(StrEnum):
+    """Why a run ended."""
+
+    END_TOKEN = "end token"
+    LENGTH = "length"
+    CONTEXT = "context full"
+    STOPPED = "stopped"
+
+
+class Record(BaseModel):
+    """A frozen record; unknown fields and NaN are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Distribution(Record):
+    """The listed tokens of a distribution, largest first where they were chosen for size.
+
+    ``rest`` is the mass of every token not listed, so ``sum(p) + rest`` is 1.
+    """
+
+    token: list[TokenId]
+    p: list[Probability]
+    rest: Probability
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Self:
+        if len(self.token) != len(self.p):
+            raise ValueError(f"{len(self.token)} tokens but {len(self.p)} probabilities")
+        return self
+
+
+class SampledFrom(Record):
+    """The draft distribution a candidate was really drawn from (chain and EAGLE-1 above temperature 0).
+
+    ``q`` is aligned with the tokens of the trial's distribution; ``rest_excess`` is the unlisted
+    tokens' share of max(0, p - q) before it is normalised.
+    """
+
+    q: list[Probability]
+    rest_q: Probability
+    rest_excess: Probability
+
+
+class Trial(Record):
+    """One candidate's test. Accepted when ``draw`` < ``accept``.
+
+    ``before`` is what p had become by then: the target's distribution at the parent, with the
+    siblings rejected so far taken out. ``normaliser`` is the mass of max(0, p - q) that a rejection
+    leaves, so that what follows a rejection is max(0, p - q) / normaliser; with q = 1 on the
+    candidate that reads "set p of the candidate to 0 and divide by 1 - accept".
+    """
+
+    node: Annotated[int, Field(ge=0)]
+    proposal: Annotated[float, Field(gt=0, le=1)]
+    accept: Probability
+    draw: Draw
+    accepted: bool
+    before: Distribution
+    normaliser: Probability
+    sampled_from: SampledFrom | None = None
+
+
+class Final(Record):
+    """The token a step ends with: the target's own.
+
+    ``draw`` fell into [low, high) of the cumulative distribution in token-id order. ``node`` is the
+    node it hangs on (-1: the root). Origin ``bonus``: nothing was drafted below that node;
+    ``residual``: everything drafted there was rejected, and this was drawn from what was left.
+    """
+
+    token: TokenId
+    origin: Origin
+    node: Annotated[int, Field(ge=ROOT)]
+    draw: Draw
+    low: Annotated[float, Field(ge=0, le=1)]
+    high: Annotated[float, Field(ge=0, le=1)]
+    drawn_from: Distribution
+
+
+class Cut(Record):
+    """Candidates that were drafted but that rerank did not keep.
+
+    Candidate ids go on where the nodes end: the i-th entry here is candidate ``len(nodes) + i``.
+    ``parent`` is a candidate id, or -1 for the root; parents come before children.
+    """
+
+    parent: list[Annotated[int, Field(ge=ROOT)]] = []
+    token: list[TokenId] = []
+    confidence: list[Probability] = []
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Self:
+        if not len(self.parent) == len(self.token) == len(self.confidence):
+            raise ValueError("the columns of cut candidates differ in length")
+        return self
+
+
+class TreeTrace(Record):
+    """The tree that one target pass verified. Nodes are numbered in draft order, level by level.
+
+    The root (the last emitted token, id -1 in ``parent``) is not a node. ``p`` is the target's own
+    probability of the token at its parent, before any rejection. ``draft_draw`` holds the uniform
+    numbers with which a sampled draft chose its candidates.
+    """
+
+    root: TokenId
+    parent: list[Annotated[int, Field(ge=ROOT)]]
+    depth: list[Annotated[int, Field(ge=1)]]
+    token: list[TokenId]
+    confidence: list[Probability]
+    value: list[Probability]
+    p: list[Probability]
+    status: list[Status]
+    cut: Cut = Cut()
+    draft_draw: list[Draw] | None = None
+
+    @model_validator(mode="after")
+    def _columns_and_parents(self) -> Self:
+        columns = (self.parent, self.depth, self.token, self.confidence, self.value, self.p, self.status)
+        if len({len(column) for column in columns}) != 1:
+            raise ValueError("the columns of the tree differ in length")
+        if any(parent >= node for node, parent in enumerate(self.parent)):
+            raise ValueError("a node's parent must come before it")
+        if any(parent >= len(self) + i for i, parent in enumerate(self.cut.parent)):
+            raise ValueError("a cut candidate's parent must come before it")
+        return self
+
+    def __len__(self) -> int:
+        return len(self.token)
+
+    def children(self, node: int) -> list[int]:
+        """Children of a node (or of the root, -1) in the order they are offered."""
+        return [child for child, parent in enumerate(self.parent) if parent == node]
+
+    def path(self, node: int) -> list[int]:
+        """Nodes from the first level down to ``node``, that node included."""
+        nodes = []
+        while node != ROOT:
+            nodes.append(node)
+            node = self.parent[node]
+        return nodes[::-1]
+
+
+class Emitted(Record):
+    """The tokens a step added to the answer; ``node`` is -1 for a final token."""
+
+    token: list[TokenId]
+    origin: list[Origin]
+    node: list[Annotated[int, Field(ge=ROOT)]]
+    text: list[str]
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Self:
+        if not len(self.token) == len(self.origin) == len(self.node) == len(self.text):
+            raise ValueError("the columns of emitted tokens differ in length")
+        return self
+
+    def __len__(self) -> int:
+        return len(self.token)
+
+
+class Times(Record):
+    """Wall time of a step's parts. Step 0 has only ``verify_ms``, the prompt's pass."""
+
+    draft_ms: Milliseconds = 0.0
+    verify_ms: Milliseconds = 0.0
+    commit_ms: Milliseconds = 0.0
+
+    @property
+    def total_ms(self) -> float:
+        return self.draft_ms + self.verify_ms + self.commit_ms
+
+
+class StepTrace(Record):
+    """One step. ``context`` is the number of tokens before it, the root included.
+
+    ``labels`` gives the text of every token id that appears in this step for the first time in the
+    run; bytes that are only part of a character read like ``<0xE2>``.
+    """
+
+    index: Annotated[int, Field(ge=0)]
+    context: Annotated[int, Field(ge=0)]
+    tree: TreeTrace | None
+    trials: list[Trial]
+    final: Final | None
+    emitted: Emitted
+    times: Times
+    finish: Finish | None = None
+    labels: dict[int, str] = {}
+
+
+class ModelInfo(Record):
+    """Which weights ran. ``hash`` is the sha256 of the file the weights came from."""
+
+    name: str
+    hash: str | None
+    dtype: str
+    weights: str
+    device: str
+    parameters: Annotated[int, Field(ge=0)]
+
+
+class PairInfo(Record):
+    """The two models of a run, and notes about them that a reader should see."""
+
+    target: ModelInfo
+    head: ModelInfo | None
+    draft_vocabulary: int | None = None
+    notes: list[str] = []
+
+
+class PromptTrace(Record):
+    """The prompt as typed and as the target saw it."""
+
+    text: str
+    token: list[TokenId]
+    labels: list[str]
+    chat: bool
+
+
+class RunTrace(Record):
+    """A whole run. ``prompt``, ``settings`` and ``pair`` are enough to repeat it."""
+
+    version: int = TRACE_VERSION
+    pair: PairInfo
+    settings: Settings
+    seed: Annotated[int, Field(ge=0)]
+    prompt: PromptTrace
+    steps: list[StepTrace]
+    finish: Finish
+    text: str
+    new_tokens: Annotated[int, Field(ge=0)]
+    target_passes: Annotated[int, Field(ge=0)]
+    packages: dict[str, str]
+    recorded_at: str | None = None
+    title: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_version(cls, data: Any) -> Any:
+        version = data.get("version", TRACE_VERSION) if isinstance(data, dict) else TRACE_VERSION
+        if version != TRACE_VERSION:
+            raise ValueError(f"this trace has version {version!r:.20}; version {TRACE_VERSION} can be read")
+        return data
+
+    @property
+    def tau(self) -> float | None:
+        """Mean accepted length: tokens emitted in steps >= 1 over those steps; None without a step."""
+        emitted = sum(len(step.emitted) for step in self.steps if step.index > 0)
+        return emitted / self.target_passes if self.target_passes else None
+
+    @property
+    def decode_ms(self) -> float:
+        """Wall time of steps >= 1; the prompt's pass is apart."""
+        return sum(step.times.total_ms for step in self.steps if step.index > 0)
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens of steps >= 1 over their time; None when there was no such step."""
+        emitted = sum(len(step.emitted) for step in self.steps if step.index > 0)
+        return 1000 * emitted / self.decode_ms if self.decode_ms else None
+
+    @property
+    def token_ids(self) -> list[int]:
+        return [token for step in self.steps for token in step.emitted.token]
+
+    def labels(self) -> dict[int, str]:
+        """Text of every token id that the run mentions."""
+        found: dict[int, str] = dict(zip(self.prompt.token, self.prompt.labels, strict=True))
+        for step in self.steps:
+            found.update(step.labels)
+        return found
+
+    def to_json(self) -> str:
+        return self.model_dump_json(exclude_none=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RunTrace:
+        """Reads what ``to_json`` wrote; raises pydantic's ValidationError otherwise."""
+        return cls.model_validate_json(text)
+
+
+def six(number: float) -> float:
+    """Rounded to six significant digits, the precision of most recorded numbers."""
+    return float(f"{number:.6g}")
