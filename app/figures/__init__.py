@@ -1,0 +1,1 @@
+"""Pure functions from trace records to Plotly figures; one function a picture."""

@@ -1,0 +1,97 @@
+"""Assembles the page: one tab a module, and how it is launched.
+
+``build_demo(runner)`` loads no model; a test passes a runner that replays recorded runs.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from app import explore, theme
+
+if TYPE_CHECKING:
+    from app.runner import Runner
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+TITLE = "EAGLE-2, step by step"
+# Under one of gradio's own prefixes, so that it is reached in server-side rendering too.
+PLOTLY_ROUTE = "/gradio_api/vendor/plotly.min.js"
+
+
+def build_demo(runner: Runner | None = None) -> gr.Blocks:
+    """The whole page. Without a runner it decodes with the built-in pair, loaded when first needed."""
+    from app.runner import Runner
+
+    runner = runner or Runner()
+    with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as demo:
+        gr.HTML(_header(), apply_default_css=False, elem_id="page-head", js_on_load=_THEME_SWITCH)
+        with gr.Tabs(elem_id="tabs"):
+            with gr.Tab("Explore", id="explore"):
+                explore.build(demo, runner)
+    return demo
+
+
+def launch_options() -> dict[str, Any]:
+    """What ``demo.launch`` needs: theme, style, script, plotly's own file, port from the environment."""
+    port = os.environ.get("GRADIO_SERVER_PORT") or os.environ.get("PORT") or "7860"
+    return {
+        "theme": theme.gradio_theme(),
+        "css": theme.css_variables() + (ASSETS / "style.css").read_text(encoding="utf-8"),
+        "head": _head(),
+        "app_kwargs": {"routes": [_plotly_route()]},
+        "server_port": int(port),
+        "footer_links": ["api"],
+        "run_history": False,
+        "show_error": False,
+        "max_file_size": "8mb",
+    }
+
+
+def _header() -> str:
+    return (
+        f'<header class="page-head"><h1>{html.escape(TITLE)}</h1>'
+        "<p>What was guessed, what was kept, and why.</p>"
+        '<button type="button" class="theme-switch" aria-label="Switch between light and dark">'
+        '<span aria-hidden="true">◐</span></button></header>'
+    )
+
+
+_THEME_SWITCH = """
+element.addEventListener('click', (event) => {
+  if (event.target.closest('.theme-switch')) window.eaglePage.switchTheme();
+});
+"""
+
+
+def _head() -> str:
+    """Scripts that run before any component: the colour table, our script, and plotly from this server."""
+    import plotly
+
+    twins = json.dumps(theme.dark_twins())
+    script = (ASSETS / "page.js").read_text(encoding="utf-8")
+    source = f"{PLOTLY_ROUTE.lstrip('/')}?v={plotly.__version__}"
+    return (
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<script>window.eagleDarkTwins={twins};</script><script>{script}</script>"
+        f'<script defer src="{source}"></script>'
+    )
+
+
+def _plotly_route() -> Any:
+    """The route that serves ``plotly.min.js`` out of plotly's own wheel."""
+    import plotly
+    from starlette.responses import FileResponse
+    from starlette.routing import Route
+
+    path = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+
+    def serve(_request: Any) -> FileResponse:
+        return FileResponse(path, media_type="text/javascript", headers={"Cache-Control": "max-age=604800"})
+
+    return Route(PLOTLY_ROUTE, serve)

@@ -1,0 +1,146 @@
+// The browser's half of the page: figures drawn in place, clicks and keys sent to Python, keyboard
+// steps, theme switch. No framework, no network: Plotly comes from this server.
+(function () {
+  "use strict";
+  if (window.eaglePage) return;
+
+  const TWINS = window.eagleDarkTwins || {};
+  const COLOUR_KEY = /color$/i;
+  const figures = new Set();
+
+  const isDark = () =>
+    document.body.classList.contains("dark") || document.documentElement.classList.contains("dark");
+
+  const plotly = (() => {
+    let promise = null;
+    return () => {
+      promise = promise || new Promise((resolve, reject) => {
+        const started = Date.now();
+        (function wait() {
+          if (window.Plotly) resolve(window.Plotly);
+          else if (Date.now() - started > 60000) reject(new Error("plotly.min.js did not load"));
+          else setTimeout(wait, 20);
+        })();
+      });
+      return promise;
+    };
+  })();
+
+  // Replaces light colours by their dark twins under keys that hold colours; text is never touched.
+  function recolour(node, key) {
+    if (Array.isArray(node)) return node.map((item) => recolour(item, key));
+    if (node && typeof node === "object") {
+      const out = {};
+      for (const name of Object.keys(node)) {
+        out[name] = name === "customdata" || name === "text" ? node[name] : recolour(node[name], name);
+      }
+      return out;
+    }
+    if (typeof node === "string" && (COLOUR_KEY.test(key) || key === "colorscale")) return TWINS[node] || node;
+    return node;
+  }
+
+  function mountFigure(element, props, trigger, watch) {
+    const scroller = element.querySelector(".fig-scroll");
+    const plot = element.querySelector(".fig");
+    const alt = element.querySelector(".fig-alt");
+    let shown = null; // the value on screen with its width and theme
+    let drawing = false;
+    let again = false;
+    let listening = false;
+
+    function listen() {
+      if (listening) return;
+      listening = true;
+      const payload = (event) => {
+        const point = event.points && event.points.find((p) => p.customdata !== undefined && p.customdata !== null);
+        return point ? point.customdata : null;
+      };
+      plot.on("plotly_click", (event) => {
+        const data = payload(event);
+        if (data !== null) trigger("click", { point: data });
+      });
+      plot.on("plotly_hover", (event) => announce(payload(event)));
+      plot.on("plotly_unhover", () => announce(null));
+    }
+
+    function announce(data) {
+      document.dispatchEvent(new CustomEvent("eagle:hover", { detail: { from: element, data } }));
+    }
+
+    function keepInSight(layout, width) {
+      const focus = layout.meta && layout.meta.focus; // [left, right] as shares of the figure's width
+      if (!focus || scroller.clientWidth >= width) return;
+      const left = focus[0] * width, right = focus[1] * width;
+      if (left < scroller.scrollLeft) scroller.scrollLeft = Math.max(0, left - 24);
+      else if (right > scroller.scrollLeft + scroller.clientWidth) {
+        scroller.scrollLeft = right - scroller.clientWidth + 24;
+      }
+    }
+
+    async function draw() {
+      if (drawing) { again = true; return; }
+      const room = scroller.clientWidth;
+      if (!room || !props.value) return; // hidden: the observer draws it when it is shown
+      const key = [room, isDark(), props.value].join("|");
+      if (key === shown) return;
+      drawing = true;
+      try {
+        const Plotly = await plotly();
+        let figure = JSON.parse(props.value);
+        if (isDark()) figure = recolour(figure, "");
+        const layout = figure.layout;
+        const width = Math.max(room, (layout.meta && layout.meta.min_width) || 0);
+        layout.width = width;
+        layout.autosize = false;
+        if (window.matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
+        plot.style.height = layout.height + "px";
+        plot.style.width = width + "px";
+        alt.textContent = (layout.meta && layout.meta.alt) || "";
+        await Plotly.react(plot, figure.data, layout, {
+          displaylogo: false,
+          responsive: false,
+          displayModeBar: "hover",
+          modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+          toImageButtonOptions: { format: "svg", filename: "eagle-figure" },
+        });
+        listen();
+        keepInSight(layout, width);
+        shown = key;
+        element.dataset.drawn = String(Number(element.dataset.drawn || 0) + 1);
+        element.dataset.paintedAt = String(performance.now());
+      } catch (error) {
+        alt.textContent = "This figure could not be drawn: " + error.message;
+        alt.classList.add("fig-error");
+      } finally {
+        drawing = false;
+        if (again) { again = false; draw(); }
+      }
+    }
+
+    const KEYS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter"];
+    plot.addEventListener("keydown", (event) => {
+      if (plot.tabIndex !== 0 || !KEYS.includes(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      event.stopPropagation();
+      trigger("key", { key: event.key });
+    });
+    plot.addEventListener("pointerdown", () => { if (plot.tabIndex === 0) plot.focus({ preventScroll: true }); });
+
+    new ResizeObserver(draw).observe(scroller);
+    figures.add(draw);
+    watch("value", draw);
+    draw();
+  }
+
+  const redrawAll = () => figures.forEach((draw) => draw());
+  const themeWatcher = new MutationObserver(redrawAll);
+  function watchTheme() {
+    themeWatcher.observe(document.documentElement, { attributes: true, attributeFilter: ["class"] });
+    themeWatcher.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  }
+  if (document.body) watchTheme();
+  else document.addEventListener("DOMContentLoaded", watchTheme);
+
+  window.eaglePage = { mountFigure, isDark };
+})();
