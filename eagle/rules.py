@@ -56,7 +56,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate's test; ``before`` [V] is p at that moment, ``normaliser`` the mass a rejection leaves."""
+    """One candidate's test; ``before`` [V] is p by then, ``normaliser`` the mass that a rejection leaves."""
 
     candidate: Candidate
     accept: float
@@ -95,7 +95,10 @@ class Verdict:
 
 def as_distribution(values: ArrayLike, name: str = "p") -> Array:
     """A float64 copy [V] that is finite, non-negative and sums to 1; ValueError says what is wrong."""
-    p = np.asarray(values, dtype=np.float64)
+    try:
+        p = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be one row of probabilities, but is {values!r:.60}.") from None
     if p.ndim != 1 or p.size == 0:
         raise ValueError(f"{name} must be one row of probabilities, but has shape {p.shape}.")
     if not np.isfinite(p).all():
@@ -129,7 +132,8 @@ def residual(p: Array, candidate: Candidate) -> tuple[Array, float]:
     """norm(max(0, p - q)) and its mass before it was normalised.
 
     With a certain candidate this is :func:`drop`. If nothing is left (p is nowhere above q, which
-    a sound rule meets only where a rejection has probability 0) the candidate is dropped instead.
+    a sound rule meets only where a rejection has probability 0) the candidate is dropped instead,
+    and the mass is what that leaves.
     """
     if candidate.q is None:
         return drop(p, candidate.token)
@@ -139,28 +143,46 @@ def residual(p: Array, candidate: Candidate) -> tuple[Array, float]:
 
 
 def inverse_cdf(p: Array, u: float) -> FinalDraw:
-    """The token whose piece of the bar [0, 1), cut in id order, holds u; never one with p = 0."""
+    """The token whose piece of the bar [0, 1), cut in id order, holds u in [0, 1); never one with p = 0.
+
+    The bar is scaled before it is searched: its last edge is then exactly 1, and low <= u < high
+    holds to the last bit.
+    """
+    _check_draw(u)
     edges = np.cumsum(p)
     total = float(edges[-1])
-    if not total > 0 or not np.isfinite(total):
+    if not 0 < total < np.inf:
         raise ValueError("there is no probability left to draw a token from.")
-    token = int(np.searchsorted(edges, u * total, side="right"))
-    if token >= p.size or p[token] <= 0:  # u * total rounded up to the total itself
-        token = int(np.flatnonzero(p)[-1])
-    low = float(edges[token - 1] / total) if token else 0.0
-    high = 1.0 if edges[token] >= total else float(edges[token] / total)
-    return FinalDraw(token, u, low, high, p)
+    edges /= total
+    token = int(np.searchsorted(edges, u, side="right"))
+    low = float(edges[token - 1]) if token else 0.0
+    return FinalDraw(token, u, low, float(edges[token]), p)
+
+
+def _check_draw(u: float) -> None:
+    if not 0 <= u < 1:
+        raise ValueError(f"a draw must be at least 0 and below 1, but is {u!r:.40}.")
+
+
+def _check_mass(p: Array) -> None:
+    """A row with NaN or without mass would be accepted or drawn from without a sign of it."""
+    total = float(p.sum())
+    if not abs(total - 1) <= 1e-6 or p.min() < 0:
+        raise ValueError(f"p must be non-negative and sum to 1, but sums to {total:.6g}.")
 
 
 def judge(p: Array, candidates: Sequence[Candidate], draw: Draw, *, finish: bool = True) -> Verdict:
     """Offers the candidates in turn, then draws what is left.
 
     p [V] is the target's distribution at their parent. With ``finish=False`` nothing is drawn at
-    the end and ``final`` is None. Raises ValueError where a candidate has proposal probability 0.
+    the end and ``final`` is None. Raises ValueError where p is no distribution, a draw is outside
+    [0, 1) or a candidate has proposal probability 0.
     """
+    _check_mass(p)
     trials: list[Trial] = []
     for index, candidate in enumerate(candidates):
         accept, r = accept_probability(p, candidate), draw()
+        _check_draw(r)
         after, mass = residual(p, candidate)
         trials.append(Trial(candidate, accept, r, r < accept, p, mass))
         if r < accept:
@@ -258,6 +280,7 @@ def offers(
 
 def branches_given(p: Array, candidates: Sequence[Candidate], weight: float = 1.0) -> Iterator[Branch]:
     """All outcomes of :func:`judge` on these candidates; masses sum to ``weight``."""
+    _check_mass(p)
     offered = tuple(candidate.token for candidate in candidates)
     for index, candidate in enumerate(candidates):
         accept = accept_probability(p, candidate)
@@ -314,8 +337,12 @@ def simulate(
     """n independent outcomes [n] of a rule from uniform numbers u [n, 2k + 1].
 
     Columns 0..k-1 draw the candidates where the rule draws them, k..2k-1 test them, the last one
-    draws what is left; so two rules given the same u share their luck.
+    draws what is left; so two rules given the same u share their luck. Row by row this is
+    :func:`judge` with those draws.
     """
+    _check_mass(p)
+    if u.ndim != 2 or u.shape[1] != uniforms_needed(rule, k):
+        raise ValueError(f"u must have {uniforms_needed(rule, k)} columns, but has shape {u.shape}.")
     n = u.shape[0]
     rows = np.arange(n)
     current = np.repeat(p[None], n, axis=0)
@@ -325,10 +352,7 @@ def simulate(
     size = min(size, len(fixed) if rule in ("eagle2", "misreading") else int(np.count_nonzero(draft)))
     out = np.full(n, -1, dtype=np.int64)
     for i in range(size):
-        if rule in ("eagle2", "misreading"):
-            token = np.full(n, fixed[i])
-        else:
-            token = _draw_rows(claimed, u[:, i])
+        token = np.full(n, fixed[i]) if rule in ("eagle2", "misreading") else _draw_rows(claimed, u[:, i])
         if rule == "eagle2":
             q = np.zeros_like(claimed)
             q[rows, token] = 1.0
@@ -357,11 +381,11 @@ def _normalised(x: Array) -> Array:
 
 
 def _draw_rows(p: Array, u: Array) -> NDArray[np.int64]:
-    """Inverse CDF on each row of p [n, V] with u [n]; never a token with p = 0 in a row that has mass."""
+    """:func:`inverse_cdf` on each row of p [n, V] with u [n]; a row without mass gives its last id."""
     edges = np.cumsum(p, axis=1)
-    token = (edges <= (u * edges[:, -1])[:, None]).sum(axis=1)
-    last = p.shape[1] - 1 - np.argmax(p[:, ::-1] > 0, axis=1)
-    return np.minimum(token, last)
+    total = edges[:, -1:]
+    edges /= np.where(total > 0, total, 1.0)
+    return np.minimum((edges <= u[:, None]).sum(axis=1), p.shape[1] - 1)
 
 
 # Why it works: one number instead of several.
@@ -382,8 +406,10 @@ class OneNumber:
 
 
 def one_number(p: Array, tokens: Sequence[int], u: float) -> OneNumber:
-    """EAGLE-2's rule with a single uniform number u in [0, 1): "draw x from p; if x is a child, walk there"."""
-    edges = [0.0, *np.cumsum([p[token] for token in tokens]).tolist()]
+    """EAGLE-2's rule with one uniform number u in [0, 1): "draw x from p; if it is a child, walk there"."""
+    _check_mass(p)
+    _check_draw(u)
+    edges = [0.0, *np.minimum(1.0, np.cumsum([p[token] for token in tokens])).tolist()]
     draws, left = [], u
     current = p
     for index, token in enumerate(tokens):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -58,7 +59,8 @@ def _sentence(error: ValidationError) -> str:
         return str(nested)
     name = str(first["loc"][0]) if first["loc"] else "settings"
     if first["type"] == "extra_forbidden":
-        return f"{name[:40]} is not a setting; the settings are {', '.join(Settings.model_fields)}."
+        known = Tree.model_fields if error.title == "Tree" else Settings.model_fields
+        return f"{name[:40]} is not a setting; the settings are {', '.join(known)}."
     if first["type"] == "missing":
         return f"{name} is missing: it must be {_RANGES[name]}."
     return f"{name} must be {_RANGES.get(name, 'valid')}, but is {first['input']!r:.60}."
@@ -85,7 +87,7 @@ class Tree(_Checked):
         if text.strip().lower() == "paper":
             return PAPER
         parts = text.split("/")
-        if len(parts) != 3 or not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        if len(parts) != 3 or not all(re.fullmatch(r" *[0-9]{1,9} *", part) for part in parts):
             raise SettingsError(f"tree must be {_RANGES['tree']}, but is {text!r:.60}.")
         total, depth, width = (int(part) for part in parts)
         return cls(total=total, depth=depth, width=width)
@@ -116,9 +118,14 @@ class Settings(_Checked):
             raise ValueError("not a number")
         return value
 
+    @field_validator("temperature")
+    @classmethod
+    def _no_negative_zero(cls, value: float) -> float:
+        return value + 0.0
+
     @field_validator("tree", mode="before")
     @classmethod
     def _named_tree(cls, value: Any) -> Any:
-        if isinstance(value, str) and value != "auto":
-            return Tree.parse(value)
-        return value
+        if not isinstance(value, str):
+            return value
+        return "auto" if value.strip().lower() == "auto" else Tree.parse(value)

@@ -18,6 +18,7 @@ Words (eagle/README of terms is the project README):
 from __future__ import annotations
 
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -27,10 +28,17 @@ from eagle.settings import Settings
 TRACE_VERSION = 1
 ROOT = -1
 
-TokenId = Annotated[int, Field(ge=0, le=2**31)]
-Probability = Annotated[float, Field(ge=0, le=1)]
-Draw = Annotated[float, Field(ge=0, lt=1)]
-Milliseconds = Annotated[float, Field(ge=0)]
+# Strict: a number in quotes or a true/false in a number's place is refused, not converted.
+TokenId = Annotated[int, Field(ge=0, le=2**31, strict=True)]
+NodeId = Annotated[int, Field(ge=0, strict=True)]
+NodeOrRoot = Annotated[int, Field(ge=ROOT, strict=True)]
+Count = Annotated[int, Field(ge=0, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+Probability = Annotated[float, Field(ge=0, le=1, strict=True)]
+Proposal = Annotated[float, Field(gt=0, le=1, strict=True)]
+Draw = Annotated[float, Field(ge=0, lt=1, strict=True)]
+Milliseconds = Annotated[float, Field(ge=0, strict=True)]
+LabelKey = Annotated[int, Field(ge=0, le=2**31)]  # JSON spells keys as strings
 
 
 class Status(StrEnum):
@@ -100,17 +108,26 @@ class Trial(Record):
     ``before`` is what p had become by then: the target's distribution at the parent, with the
     siblings rejected so far taken out. ``normaliser`` is the mass of max(0, p - q) that a rejection
     leaves, so that what follows a rejection is max(0, p - q) / normaliser; with q = 1 on the
-    candidate that reads "set p of the candidate to 0 and divide by 1 - accept".
+    candidate that reads "set p of the candidate to 0 and divide by 1 - accept". Where p is nowhere
+    above q a rejection has probability 0; the normaliser is then what p without the candidate has.
     """
 
-    node: Annotated[int, Field(ge=0)]
-    proposal: Annotated[float, Field(gt=0, le=1)]
+    node: NodeId
+    proposal: Proposal
     accept: Probability
     draw: Draw
-    accepted: bool
+    accepted: Flag
     before: Distribution
     normaliser: Probability
     sampled_from: SampledFrom | None = None
+
+    @model_validator(mode="after")
+    def _same_tokens(self) -> Self:
+        if self.sampled_from and len(self.sampled_from.q) != len(self.before.token):
+            raise ValueError(
+                f"{len(self.before.token)} tokens but {len(self.sampled_from.q)} proposal probabilities"
+            )
+        return self
 
 
 class Final(Record):
@@ -123,10 +140,10 @@ class Final(Record):
 
     token: TokenId
     origin: Origin
-    node: Annotated[int, Field(ge=ROOT)]
+    node: NodeOrRoot
     draw: Draw
-    low: Annotated[float, Field(ge=0, le=1)]
-    high: Annotated[float, Field(ge=0, le=1)]
+    low: Probability
+    high: Probability
     drawn_from: Distribution
 
 
@@ -137,7 +154,7 @@ class Cut(Record):
     ``parent`` is a candidate id, or -1 for the root; parents come before children.
     """
 
-    parent: list[Annotated[int, Field(ge=ROOT)]] = []
+    parent: list[NodeOrRoot] = []
     token: list[TokenId] = []
     confidence: list[Probability] = []
 
@@ -157,8 +174,8 @@ class TreeTrace(Record):
     """
 
     root: TokenId
-    parent: list[Annotated[int, Field(ge=ROOT)]]
-    depth: list[Annotated[int, Field(ge=1)]]
+    parent: list[NodeOrRoot]
+    depth: list[Annotated[int, Field(ge=1, strict=True)]]
     token: list[TokenId]
     confidence: list[Probability]
     value: list[Probability]
@@ -199,7 +216,7 @@ class Emitted(Record):
 
     token: list[TokenId]
     origin: list[Origin]
-    node: list[Annotated[int, Field(ge=ROOT)]]
+    node: list[NodeOrRoot]
     text: list[str]
 
     @model_validator(mode="after")
@@ -231,34 +248,43 @@ class StepTrace(Record):
     run; bytes that are only part of a character read like ``<0xE2>``.
     """
 
-    index: Annotated[int, Field(ge=0)]
-    context: Annotated[int, Field(ge=0)]
-    tree: TreeTrace | None
-    trials: list[Trial]
-    final: Final | None
+    index: Count
+    context: Count
+    tree: TreeTrace | None = None
+    trials: list[Trial] = []
+    final: Final | None = None
     emitted: Emitted
     times: Times
     finish: Finish | None = None
-    labels: dict[int, str] = {}
+    labels: dict[LabelKey, str] = {}
+
+    @model_validator(mode="after")
+    def _nodes_exist(self) -> Self:
+        nodes = len(self.tree) if self.tree else 0
+        named = [*self.emitted.node, *(trial.node for trial in self.trials)]
+        named += [self.final.node] if self.final else []
+        if any(node >= nodes for node in named):
+            raise ValueError(f"step {self.index} names node {max(named)}, but its tree has {nodes} nodes")
+        return self
 
 
 class ModelInfo(Record):
     """Which weights ran. ``hash`` is the sha256 of the file the weights came from."""
 
     name: str
-    hash: str | None
+    hash: str | None = None
     dtype: str
     weights: str
     device: str
-    parameters: Annotated[int, Field(ge=0)]
+    parameters: Count
 
 
 class PairInfo(Record):
     """The two models of a run, and notes about them that a reader should see."""
 
     target: ModelInfo
-    head: ModelInfo | None
-    draft_vocabulary: int | None = None
+    head: ModelInfo | None = None
+    draft_vocabulary: Count | None = None
     notes: list[str] = []
 
 
@@ -268,25 +294,35 @@ class PromptTrace(Record):
     text: str
     token: list[TokenId]
     labels: list[str]
-    chat: bool
+    chat: Flag
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Self:
+        if len(self.token) != len(self.labels):
+            raise ValueError(f"the prompt has {len(self.token)} tokens but {len(self.labels)} labels")
+        return self
 
 
 class RunTrace(Record):
-    """A whole run. ``prompt``, ``settings`` and ``pair`` are enough to repeat it."""
+    """A whole run. ``prompt``, ``settings`` and ``pair`` are enough to repeat it.
 
-    version: int = TRACE_VERSION
+    ``checksum`` seals a written run (see :meth:`content_checksum`); a run in memory has none.
+    """
+
+    version: Annotated[int, Field(strict=True)] = TRACE_VERSION
     pair: PairInfo
     settings: Settings
-    seed: Annotated[int, Field(ge=0)]
+    seed: Count
     prompt: PromptTrace
     steps: list[StepTrace]
     finish: Finish
     text: str
-    new_tokens: Annotated[int, Field(ge=0)]
-    target_passes: Annotated[int, Field(ge=0)]
+    new_tokens: Count
+    target_passes: Count
     packages: dict[str, str]
     recorded_at: str | None = None
     title: str | None = None
+    checksum: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -324,13 +360,31 @@ class RunTrace(Record):
             found.update(step.labels)
         return found
 
+    def content_checksum(self) -> str:
+        """sha256 over everything but times, versions, weight hashes, date and title.
+
+        Most numbers of a run can be derived from others, and the audit does so. This finds an edit
+        of those that nothing else depends on, such as the confidence of a candidate that was cut.
+        """
+        content = self.model_dump_json(exclude_none=True, exclude=_UNSEALED)
+        return sha256(content.encode()).hexdigest()
+
     def to_json(self) -> str:
-        return self.model_dump_json(exclude_none=True)
+        """Strict JSON. A run that carries no checksum yet is given one."""
+        sealed = self.checksum or self.content_checksum()
+        return self.model_copy(update={"checksum": sealed}).model_dump_json(exclude_none=True)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> RunTrace:
         """Reads what ``to_json`` wrote; raises pydantic's ValidationError otherwise."""
         return cls.model_validate_json(text)
+
+
+_UNSEALED: dict[str, Any] = {
+    "steps": {"__all__": {"times"}},
+    "pair": {"target": {"hash"}, "head": {"hash"}},
+    **dict.fromkeys(("version", "packages", "recorded_at", "title", "checksum"), True),
+}
 
 
 def six(number: float) -> float:
