@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from eagle.audit.finding import Finding, Place, repeated, rounding
 from eagle.settings import Method, Settings, Tree
@@ -12,13 +13,9 @@ from eagle.trace import ROOT, TreeTrace
 
 DYNAMIC = (Method.EAGLE2, Method.EAGLE3)
 WIDEST = Tree(total=256, depth=16, width=32)
-# EAGLE-1's static tree, as paths of child ranks (arXiv 2401.15077, the published mc_sim_7b_63 cut to 25).
-STATIC_TREE = frozenset(
-    tuple(int(rank) for rank in path)
-    for path in (
-        "0 1 2 3 00 01 02 10 11 20 21 30 000 001 002 010 011 020 021 100 0000 0001 0002 00000 00001"
-    ).split()
-)
+# EAGLE-1's static tree, as paths of child ranks.
+STATIC_PATHS = "0 1 2 3 00 01 02 10 11 20 21 30 000 001 002 010 011 020 021 100 0000 0001 0002 00000 00001"
+STATIC_TREE = frozenset(tuple(map(int, path)) for path in STATIC_PATHS.split())
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ def check_tree(step: int, tree: TreeTrace, settings: Settings, left: int) -> Ite
     yield from _siblings(step, tree, every, settings)
     if settings.method in DYNAMIC:
         yield from _dynamic_shape(step, tree, every, settings, left)
-        yield from _rerank(step, tree, every, settings)
+        yield from _rerank(step, tree, every)
         yield from _frontier(step, every)
     else:
         yield from _fixed_shape(step, tree, settings, left)
@@ -83,7 +80,9 @@ def _structure(step: int, tree: TreeTrace, every: Candidates) -> Iterator[Findin
     for node, parent in enumerate(tree.parent):
         depth = 1 if parent == ROOT else tree.depth[parent] + 1
         if tree.depth[node] != depth:
-            yield _node(step, node, tree).finding("the depth", f"{depth}, one below its parent", tree.depth[node])
+            yield _node(step, node, tree).finding(
+                "the depth", f"{depth}, one below its parent", tree.depth[node]
+            )
     for first, last in ((0, len(tree)), (len(tree), len(every.token))):
         for node in range(first + 1, last):
             if every.depth[node] < every.depth[node - 1]:
@@ -102,7 +101,9 @@ def _values(step: int, tree: TreeTrace) -> Iterator[Finding]:
         product = above * confidence
         moved = _relative(product) + (0.0 if parent == ROOT else _relative(above) + _relative(confidence))
         if abs(value - product) > product * moved + 1e-37:
-            what = "the value" if parent == ROOT else f"the value (parent's {above:.6g} times {confidence:.6g})"
+            what = (
+                "the value" if parent == ROOT else f"the value (parent's {above:.6g} times {confidence:.6g})"
+            )
             yield _node(step, node, tree).finding(what, product, value)
 
 
@@ -121,7 +122,7 @@ def _siblings(step: int, tree: TreeTrace, every: Candidates, settings: Settings)
             yield place.finding("the target's p of it and its siblings together", "at most 1", p)
         if sampled:
             continue
-        for before, node in zip(siblings, siblings[1:], strict=False):
+        for before, node in pairwise(siblings):
             if every.confidence[node] > every.confidence[before]:
                 limit = f"at most its earlier sibling's {every.confidence[before]:.6g}"
                 yield _node(step, node, tree).finding("the confidence", limit, every.confidence[node])
@@ -163,7 +164,7 @@ def _dynamic_shape(
         yield place.finding("the nodes that rerank kept", total, len(tree))
 
 
-def _rerank(step: int, tree: TreeTrace, every: Candidates, settings: Settings) -> Iterator[Finding]:
+def _rerank(step: int, tree: TreeTrace, every: Candidates) -> Iterator[Finding]:
     """No cut candidate is more valuable than a kept one; ties may fall either way."""
     if not len(tree):
         return
@@ -173,9 +174,6 @@ def _rerank(step: int, tree: TreeTrace, every: Candidates, settings: Settings) -
         if every.value[node] * (1 - min(1.0, every.slack[node])) > floor + 1e-37:
             limit = f"at most the least kept one, {every.value[least]:.6g}"
             yield _node(step, node, tree).finding("the value", limit, every.value[node])
-        parent = every.parent[node]
-        if parent != ROOT and every.depth[node] != every.depth[parent] + 1:
-            yield _node(step, node, tree).finding("the depth", every.depth[parent] + 1, every.depth[node])
 
 
 def _frontier(step: int, every: Candidates) -> Iterator[Finding]:
@@ -192,7 +190,9 @@ def _frontier(step: int, every: Candidates) -> Iterator[Finding]:
         if every.value[most] * (1 - min(1.0, slack)) > every.value[least] + 1e-37:
             place = Place(step, f"level {level} of the tree")
             found = f"one of {every.value[most]:.6g} passed over"
-            yield place.finding("the continued nodes", f"the most valuable ({every.value[least]:.6g} up)", found)
+            yield place.finding(
+                "the continued nodes", f"the most valuable ({every.value[least]:.6g} up)", found
+            )
 
 
 def _fixed_shape(step: int, tree: TreeTrace, settings: Settings, left: int) -> Iterator[Finding]:
