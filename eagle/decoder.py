@@ -139,7 +139,9 @@ def prefill(state: State, settings: Settings) -> StepTrace:
     state.new_tokens = [*state.ids[1:], final.token]
     state.new_features = torch.cat(features)
     emit(state, [final.token])
-    return recording.prompt_step(state, walk, recording.times(began, began, clock(state.pair), clock(state.pair)))
+    return recording.prompt_step(
+        state, walk, recording.times(began, began, clock(state.pair), clock(state.pair))
+    )
 
 
 @torch.inference_mode()

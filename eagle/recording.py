@@ -67,7 +67,9 @@ def times(began: float, drafted: float, verified: float, ended: float) -> Times:
 def prompt_step(state: State, walk: Walk, spent: Times) -> StepTrace:
     """The record of step 0."""
     emitted = _emitted(state, walk, Origin.PROMPT)
-    final = _final(walk, Origin.PROMPT, _listing(walk.final.drawn_from, [walk.final.token]) if walk.final else None)
+    final = _final(
+        walk, Origin.PROMPT, _listing(walk.final.drawn_from, [walk.final.token]) if walk.final else None
+    )
     return _step(state, None, [], final, emitted, spent)
 
 
@@ -76,7 +78,9 @@ def step(
 ) -> StepTrace:
     """The record of a step that has just been committed; logits [N + 1, V]."""
     state.index += 1
-    rejected_here = any(not trial.accepted and _parent(drafted, node) == walk.at for node, trial in walk.trials)
+    rejected_here = any(
+        not trial.accepted and _parent(drafted, node) == walk.at for node, trial in walk.trials
+    )
     origin = Origin.RESIDUAL if rejected_here else Origin.BONUS
     trials, listing = _trials(drafted, walk)
     tree = _tree(state, drafted, logits, walk, settings) if drafted else None

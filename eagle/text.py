@@ -46,9 +46,7 @@ def encode(tokenizer: Any, prompt: Prompt, chat: bool = True) -> PromptTrace:
         bad = next((token for token in ids if not 0 <= token < len(tokenizer)), None)
         if bad is not None:
             raise PromptError(f"Token id {bad} is outside the vocabulary of {len(tokenizer):,} tokens.")
-        return PromptTrace(
-            text=tokenizer.decode(ids), token=ids, labels=labels(tokenizer, ids), chat=False
-        )
+        return PromptTrace(text=tokenizer.decode(ids), token=ids, labels=labels(tokenizer, ids), chat=False)
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else _messages(prompt)
     for message in messages:
         check_text(message["content"])

@@ -78,7 +78,5 @@ def tiny_head(target: Target, seed: int = 1, vocabulary: torch.Tensor | None = N
 def tiny_pair(seed: int = 0, end_tokens: frozenset[int] = frozenset(), **changes: Any) -> Pair:
     """Target, head and tokenizer; no end token unless asked for, so that runs have a known length."""
     target = TransformersTarget(tiny_model(seed, **changes), end_tokens)
-    info = ModelInfo(
-        name="tiny", hash=None, dtype="float32", weights="fp32", device="cpu", parameters=0
-    )
+    info = ModelInfo(name="tiny", hash=None, dtype="float32", weights="fp32", device="cpu", parameters=0)
     return Pair(target, tiny_head(target), byte_tokenizer(), PairInfo(target=info, head=info))
