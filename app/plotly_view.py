@@ -2,7 +2,7 @@
 
 >>> view = plotly_view(figure, elem_id="tree", label="The draft tree", keys=True)
 >>> view.click(on_click, ...)   # handler takes gr.EventData; ``event.point`` is the point's customdata
->>> view.key(on_key, ...)       # ``event.key`` is "ArrowUp", "Enter", ...; only with keys=True
+>>> view.press(on_key, ...)     # ``event.key`` is "ArrowUp", "Enter", ...; only with keys=True
 >>> return figure_value(figure)  # from a handler whose output is the view
 
 The browser's half is ``assets/page.js``; :mod:`app.ui` puts it and plotly's own ``plotly.min.js`` on
@@ -92,7 +92,7 @@ def plotly_view(figure: Figure, *, elem_id: str, label: str, keys: bool = False,
     return gr.HTML(
         value=figure_value(figure),
         html_template=template,
-        js_on_load="window.eaglePage.mountFigure(element, props, trigger, watch, ['click', 'key']);",
+        js_on_load="window.eaglePage.mountFigure(element, props, trigger, watch, ['click', 'press']);",
         elem_id=elem_id,
         elem_classes=["figure-view"],
         apply_default_css=False,

@@ -9,14 +9,13 @@ import html
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
 from app import explore, theme
-
-if TYPE_CHECKING:
-    from app.runner import Runner
+from app.gallery import Gallery
+from app.runner import Runner, RunSource
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 TITLE = "EAGLE-2, step by step"
@@ -24,16 +23,14 @@ TITLE = "EAGLE-2, step by step"
 PLOTLY_ROUTE = "/gradio_api/vendor/plotly.min.js"
 
 
-def build_demo(runner: Runner | None = None) -> gr.Blocks:
+def build_demo(runner: RunSource | None = None, gallery: Gallery | None = None) -> gr.Blocks:
     """The whole page. Without a runner it decodes with the built-in pair, loaded when first needed."""
-    from app.runner import Runner
-
     runner = runner or Runner()
+    gallery = gallery or Gallery()
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as demo:
         gr.HTML(_header(), apply_default_css=False, elem_id="page-head", js_on_load=_THEME_SWITCH)
-        with gr.Tabs(elem_id="tabs"):
-            with gr.Tab("Explore", id="explore"):
-                explore.build(demo, runner)
+        with gr.Tabs(elem_id="tabs"), gr.Tab("Explore", id="explore"):
+            explore.build(demo, runner, gallery)
     return demo
 
 

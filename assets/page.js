@@ -123,7 +123,7 @@
       if (plot.tabIndex !== 0 || !KEYS.includes(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       event.stopPropagation();
-      trigger("key", { key: event.key });
+      trigger("press", { key: event.key });
     });
     plot.addEventListener("pointerdown", () => { if (plot.tabIndex === 0) plot.focus({ preventScroll: true }); });
 
@@ -142,5 +142,40 @@
   if (document.body) watchTheme();
   else document.addEventListener("DOMContentLoaded", watchTheme);
 
-  window.eaglePage = { mountFigure, isDark };
+  // Elements with data-act are events: a click, or the movement of a slider, sends the element's data.
+  function mountActions(element, trigger) {
+    const send = (source) => {
+      const data = Object.assign({}, source.dataset);
+      if (data.field) data[data.field] = Number(source.value);
+      trigger("act", data);
+    };
+    element.addEventListener("click", (event) => {
+      const source = event.target.closest("[data-act]");
+      if (source && element.contains(source) && source.tagName !== "INPUT" && !source.disabled) send(source);
+    });
+    element.addEventListener("input", (event) => {
+      if (event.target.matches("input[data-act]")) send(event.target);
+    });
+  }
+
+  // Left and right change the step, wherever the focus is, unless it is in something that uses them.
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const id = { ArrowLeft: "step-previous", ArrowRight: "step-next" }[event.key];
+    if (!id) return;
+    const at = event.target;
+    if (at.closest && at.closest("input, textarea, select, [contenteditable], [role=tab], [role=slider], .fig[tabindex='0']")) return;
+    const button = document.getElementById(id);
+    if (!button || button.disabled || button.offsetParent === null) return;
+    event.preventDefault();
+    button.click();
+  });
+
+  function switchTheme() {
+    const dark = !isDark();
+    document.body.classList.toggle("dark", dark);
+    document.documentElement.classList.remove("dark");
+  }
+
+  window.eaglePage = { mountFigure, mountActions, switchTheme, isDark };
 })();

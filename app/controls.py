@@ -1,0 +1,107 @@
+"""The page's small controls as escaped markup; a button's ``data-act`` says what it does."""
+
+from __future__ import annotations
+
+from app import panels
+from app.labels import html_text, html_token, name_of
+from app.session import Look, Source, View, Visit, step_of, story_length
+from app.theme import three_digits
+from eagle.trace import ROOT, RunTrace, StepTrace
+
+VIEW_WORDS = {
+    View.DRAFT: ("Draft", "What the small draft head guessed, level by level, before the target looked."),
+    View.VERIFY: ("Verify", "Each guess is tested in turn: accepted if the draw is below the accept probability."),
+    View.OUTCOME: ("Outcome", "What was added to the answer; everything else was thrown away."),
+}
+
+
+def source_line(visit: Visit) -> str:
+    """Where the run comes from and what ran, in one line."""
+    run = visit.run
+    word = {Source.RECORDED: "recorded run", Source.LIVE: "live run", Source.IMPORTED: "imported run"}[visit.source]
+    target = run.pair.target
+    facts = [
+        str(run.settings.method),
+        f"temperature {three_digits(run.settings.temperature)}",
+        f"seed {run.seed}",
+        f"tree {run.settings.tree}",
+        f"{target.name}, {target.weights} on {target.device}",
+    ]
+    state = "running" if visit.running else str(run.finish)
+    return (
+        f'<div class="source"><span class="badge badge-{visit.source}">{word}</span>'
+        f'<span class="source-prompt">{html_text(run.prompt.text[:160])}</span>'
+        f'<span class="source-facts">{html_text(" · ".join(facts))} · {html_text(state)}</span></div>'
+    )
+
+
+def nav(run: RunTrace, look: Look) -> str:
+    """Previous, a slider, next, and the sentence of the step."""
+    last = len(run.steps) - 1
+    step = step_of(run, look)
+    return (
+        '<div class="nav"><button type="button" class="round" data-act="by" data-by="-1" id="step-previous" '
+        f'aria-label="previous step" {"disabled" if look.step == 0 else ""}>◀</button>'
+        f'<span class="nav-step">step <b>{step.index}</b> of {run.steps[-1].index}</span>'
+        '<button type="button" class="round" data-act="by" data-by="1" id="step-next" aria-label="next step" '
+        f'{"disabled" if look.step == last else ""}>▶</button>'
+        f'<input type="range" min="0" max="{last}" value="{look.step}" data-act="step" data-field="step" '
+        f'aria-label="step">'
+        "</div>"
+        f'<p class="sentence">{panels.step_sentence(step)}</p>'
+    )
+
+
+def views(run: RunTrace, look: Look) -> str:
+    """The three views, the story's buttons, and what the numbers in the tree are."""
+    step = step_of(run, look)
+    buttons = "".join(
+        f'<button type="button" role="tab" data-act="view" data-view="{view}" aria-selected="{str(view is look.view).lower()}">'
+        f"{words}</button>"
+        for view, (words, _) in VIEW_WORDS.items()
+    )
+    return (
+        f'<div class="views"><div class="segments" role="tablist" aria-label="view">{buttons}</div>'
+        f"{_story(step, look)}</div>"
+        f'<p class="view-hint">{VIEW_WORDS[look.view][1]}</p>'
+        f'<div class="tree-key">{panels.status_counts(step) if look.view is not View.DRAFT else ""}{_numbers(step, look)}</div>'
+    )
+
+
+def _numbers(step: StepTrace, look: Look) -> str:
+    if step.tree is None or look.view is View.OUTCOME:
+        return ""
+    confidence = '<span class="swatch swatch-draft"></span>number and bar: the draft’s confidence'
+    p = '<span class="swatch swatch-target"></span>bar: the target’s probability'
+    return f'<span class="tree-numbers">{confidence}{"" if look.view is View.DRAFT else p}</span>'
+
+
+def _story(step: StepTrace, look: Look) -> str:
+    """Tell the view part by part: levels of the draft, trials of the verification."""
+    length = story_length(step, look.view)
+    if length == 0:
+        return ""
+    part = "level" if look.view is View.DRAFT else "trial"
+    at = "all" if look.shown is None else str(look.shown)
+    return (
+        '<div class="story">'
+        f'<button type="button" class="small" data-act="story" data-by="-1" aria-label="one {part} back">‹</button>'
+        f'<span class="story-at">{part} {at} of {length}</span>'
+        f'<button type="button" class="small" data-act="story" data-by="1" aria-label="one {part} on">›</button>'
+        f'<button type="button" class="small" data-act="story" data-by="0" {"disabled" if look.shown is None else ""}>all</button>'
+        "</div>"
+    )
+
+
+def strip_title(step: StepTrace, labels: dict[int, str], parent: int) -> str:
+    """What the filmstrip shows."""
+    where = "the last token" if parent == ROOT else "the guess"
+    token = None
+    if step.tree is not None:
+        token = step.tree.root if parent == ROOT else step.tree.token[parent]
+    name = f' <span class="mono">{html_token(name_of(labels, token), 20)}</span>' if token is not None else ""
+    return (
+        "<h2>What was left to sample from</h2>"
+        f'<p class="view-hint">The target’s distribution after {where}{name}. A rejected guess is set to 0 and the rest '
+        "is rescaled, so no probability is lost.</p>"
+    )

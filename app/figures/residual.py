@@ -1,0 +1,134 @@
+"""What was left to sample from: the target's distribution before each trial, as a filmstrip.
+
+Frame by frame: what the target gave, then what remained after each rejection, then what the final
+token was drawn from. Every bar is an entry of a recorded distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.figures.canvas import Canvas
+from app.labels import name_of, plotly_token
+from app.plotly_view import hidden_axis, make_figure
+from app.session import FINAL
+from app.theme import three_digits
+from eagle.trace import ROOT, Distribution, StepTrace
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+LABEL, BARS, NUMBER, GAP = 96.0, 108.0, 58.0, 24.0
+FRAME = LABEL + BARS + NUMBER
+ROW, BAR, TITLE, LEFT = 23.0, 13.0, 56.0, 4.0
+REST = -1
+ROOM = 868.0
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One picture of the strip: a distribution, what is tried or drawn from it, and what came of that."""
+
+    title: str
+    note: str
+    distribution: Distribution
+    offered: int
+    colour: str
+    gone: tuple[int, ...]
+
+    @property
+    def entries(self) -> list[tuple[int, float]]:
+        """(token, probability), unlisted tokens summed at the end."""
+        return [*zip(self.distribution.token, self.distribution.p, strict=True), (REST, self.distribution.rest)]
+
+
+def parent_of(step: StepTrace, node: int | None) -> int:
+    """The node whose children the strip is about: where the selected node was tested, or the last place."""
+    last = step.final.node if step.final else ROOT
+    tree = step.tree
+    if tree is None or node is None or node == FINAL:
+        return last
+    tested_below = {tree.parent[trial.node] for trial in step.trials}
+    if node >= 0 and tree.parent[node] in tested_below:
+        return tree.parent[node]
+    return node if node in tested_below else last
+
+
+def frames(step: StepTrace, labels: dict[int, str], parent: int, told: int | None = None) -> list[Frame]:
+    """The frames below ``parent``; with ``told`` trials told, only what is known by then."""
+    tree = step.tree
+    out: list[Frame] = []
+    gone: list[int] = []
+    for trial in step.trials if told is None else step.trials[:told]:
+        if tree is None or tree.parent[trial.node] != parent:
+            continue
+        token = tree.token[trial.node]
+        sign, word = ("<", "accepted") if trial.accepted else ("≥", "rejected")
+        note = f"{_name(labels, token)}: draw {three_digits(trial.draw)} {sign} {three_digits(trial.accept)}, {word}"
+        out.append(Frame(_title(labels, gone), note, trial.before, token, word, tuple(gone)))
+        if not trial.accepted:
+            gone.append(token)
+    final = step.final
+    if final is not None and final.node == parent and told is None:
+        note = f"draw {three_digits(final.draw)} picks {_name(labels, final.token)}"
+        out.append(Frame(_title(labels, gone), note, final.drawn_from, final.token, "final", tuple(gone)))
+    return out
+
+
+def _title(labels: dict[int, str], gone: list[int]) -> str:
+    return f"without {_name(labels, gone[-1])}" if gone else "the target's distribution"
+
+
+def _name(labels: dict[int, str], token: int) -> str:
+    return plotly_token(name_of(labels, token), 12)
+
+
+def filmstrip(step: StepTrace, labels: dict[int, str], parent: int, told: int | None = None) -> Figure:
+    """The strip as a figure; a single frame where nothing was rejected."""
+    strip = frames(step, labels, parent, told)
+    rows = max((len(frame.entries) for frame in strip), default=1)
+    width = max(LEFT * 2 + len(strip) * (FRAME + GAP) - GAP, 300.0)
+    height = TITLE + rows * ROW + 6
+    canvas = Canvas()
+    for index, frame in enumerate(strip):
+        _draw(canvas, frame, strip[index - 1] if index else None, labels, LEFT + index * (FRAME + GAP))
+    if not strip:
+        canvas.text(LEFT, TITLE / 2, "Nothing was tried here yet.", "muted")
+    return make_figure(
+        canvas.traces(),
+        int(height),
+        alt=f"{len(strip)} distributions: " + "; then ".join(f"{frame.title}, {frame.note}" for frame in strip),
+        min_width=int(width),
+        xaxis=hidden_axis(range=[0, max(width, ROOM)], fixedrange=True),
+        yaxis=hidden_axis(range=[height, 0], fixedrange=True),
+        margin={"l": 0, "r": 0, "t": 0, "b": 0},
+        dragmode=False,
+        hovermode=False,
+        uirevision=f"{step.index}-{parent}",
+    )
+
+
+def _draw(canvas: Canvas, frame: Frame, before: Frame | None, labels: dict[int, str], x: float) -> None:
+    canvas.text(x, 12, frame.title, "ink", size=14, bold=True)
+    canvas.text(x, 33, frame.note, frame.colour)
+    earlier = dict(before.entries) if before else {}
+    zero = x + LABEL
+    for row, (token, p) in enumerate(frame.entries):
+        y = TITLE + (row + 0.5) * ROW
+        offered, struck = token == frame.offered, token in frame.gone
+        text = "all the rest" if token == REST else plotly_token(name_of(labels, token), 12)
+        canvas.text(zero - 3, y, text, _text_colour(frame, offered, struck or token == REST), to="left", bold=offered)
+        was = earlier.get(token, p)
+        if was != p:
+            canvas.ghost(zero, y, BARS * was, BAR)
+        if p > 0:
+            canvas.bar(zero, y, BARS * p, BAR, frame.colour if offered else "rest" if token == REST else "target")
+        number = "out" if struck else three_digits(p)
+        canvas.text(zero + BARS * max(p, was) + 1, y, number, _text_colour(frame, offered, struck), bold=offered)
+
+
+def _text_colour(frame: Frame, offered: bool, faint: bool) -> str:
+    if offered:
+        return "ink" if frame.colour == "final" else frame.colour
+    return "muted" if faint else "ink"

@@ -1,0 +1,47 @@
+"""Recorded real runs that the page can show without a model: ``assets/traces/*.json``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from eagle.trace import RunTrace
+
+TRACES = Path(__file__).resolve().parent.parent / "assets" / "traces"
+FIRST = "first"  # the run of the first paint, where there is one of this name
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One recorded run: its name in links, and what the menu says."""
+
+    name: str
+    title: str
+    path: Path
+
+
+class Gallery:
+    """The recorded runs of a folder, read when asked for."""
+
+    def __init__(self, folder: Path = TRACES) -> None:
+        self._entries = {path.stem: path for path in sorted(folder.glob("*.json"))}
+        self._titles: dict[str, str] = {}
+
+    def names(self) -> list[str]:
+        """Names in menu order, the first paint's run first."""
+        return sorted(self._entries, key=lambda name: (name != FIRST, name))
+
+    def read(self, name: str) -> RunTrace | None:
+        """The run, or None where no recorded run has this name."""
+        path = self._entries.get(name)
+        return None if path is None else RunTrace.from_json(path.read_bytes())
+
+    def menu(self) -> list[Recorded]:
+        """What there is, with titles."""
+        return [Recorded(name, self._title(name), self._entries[name]) for name in self.names()]
+
+    def _title(self, name: str) -> str:
+        if name not in self._titles:
+            run = self.read(name)
+            self._titles[name] = (run.title if run else None) or name
+        return self._titles[name]
