@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eagle.attention import attend_rows, block_bias
 from eagle.cache import KVCache
 from eagle.head import HeadModule
+from eagle.linear import LinearKind, Plain, with_linears
 from eagle.target import PREFILL_CHUNK, Target, causal
 
 Rotary = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -52,16 +53,20 @@ class DraftHead:
     """
 
     def __init__(
-        self, module: HeadModule, target: Target, rotary: RotaryTable, vocabulary: Tensor | None = None
+        self,
+        module: HeadModule,
+        target: Target,
+        rotary: RotaryTable,
+        vocabulary: Tensor | None = None,
+        kind: LinearKind = Plain,
     ) -> None:
-        self.module = module.eval()
+        self.module = with_linears(module.eval(), kind)
         self.target = target
         self.rotary = rotary
         self.vocabulary = vocabulary
         rows = target.lm_head_weight()
         rows = rows if vocabulary is None else rows[vocabulary].contiguous()
-        self.scores: nn.Module = nn.Linear(rows.shape[1], rows.shape[0], bias=False, device="meta")
-        self.scores.weight = nn.Parameter(rows, requires_grad=False)
+        self.scores = kind(rows)
 
     @property
     def draft_vocabulary_size(self) -> int:

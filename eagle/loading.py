@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from eagle import builtin, head_files
 from eagle.builtin import LoadError, Progress, quiet_transformers
 from eagle.decoder import Pair
 from eagle.draft_head import DraftHead, RotaryTable
+from eagle.fast_llama import FastLlamaTarget
+from eagle.linear import Int8, LinearKind, Packed, Plain, packing_works
 from eagle.target import Target, TransformersTarget
 from eagle.trace import ModelInfo, PairInfo
 
@@ -42,20 +42,29 @@ def load(
     folder, name, digest = _target_folder(target, say)
     say(f"loading {name}", None)
     model, tokenizer = _load_model(folder, number, place)
-    runner: Target = TransformersTarget(model, end_tokens(model, tokenizer))
+    kind = linear_kind(weights, place, number)
+    parameters = sum(p.numel() for p in model.parameters())
+    ends = end_tokens(model, tokenizer)
+    runner: Target
+    if kind is not Plain and FastLlamaTarget.fits(model):
+        runner = FastLlamaTarget(model, ends, kind)
+    elif weights == "int8":
+        raise LoadError(f"weights int8 are for Llama targets on the CPU; {name} runs as it is.")
+    else:
+        runner = TransformersTarget(model, ends)
     info = ModelInfo(
         name=name,
         hash=digest,
         dtype=str(number).removeprefix("torch."),
         weights=weights,
         device=str(place),
-        parameters=sum(p.numel() for p in model.parameters()),
+        parameters=parameters,
     )
     head_folder = Path(head) if head else BUILTIN_HEAD if target is None else None
     if head_folder is None:
         return Pair(runner, None, tokenizer, PairInfo(target=info))
     say(f"loading head {head_folder.name}", None)
-    drafter, head_info, notes = load_head(head_folder, runner, info, model)
+    drafter, head_info, notes = load_head(head_folder, runner, info, model, kind)
     size = None if drafter.vocabulary is None else drafter.draft_vocabulary_size
     pair_info = PairInfo(target=info, head=head_info, draft_vocabulary=size, notes=notes)
     return Pair(runner, drafter, tokenizer, pair_info)
@@ -83,6 +92,17 @@ def pick_dtype(name: str | None, device: torch.device) -> torch.dtype:
     return DTYPES[name]
 
 
+def linear_kind(weights: str, device: torch.device, dtype: torch.dtype) -> LinearKind:
+    """Packed where packing works, int8 where it was asked for, else plain weights."""
+    if weights not in ("fp32", "int8"):
+        raise LoadError(f"weights {weights!r:.40} are unknown: use fp32 or int8.")
+    if weights == "int8":
+        if device.type != "cpu":
+            raise LoadError(f"weights int8 run on the CPU only, but the device is {device}.")
+        return Int8
+    return Packed if packing_works(device, dtype) else Plain
+
+
 def _target_folder(target: str | None, say: Progress) -> tuple[str, str, str | None]:
     """Folder or hub id to load from, the name to show, the hash of the weights' source."""
     if target is None:
@@ -100,7 +120,8 @@ def _load_model(folder: str, dtype: torch.dtype, device: torch.device) -> tuple[
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0][:200]
             raise LoadError(f"The target {folder!r:.80} could not be loaded: {reason}") from error
-    return model.to(device).eval(), tokenizer
+    model.to(device)  # type: ignore[arg-type]
+    return model.eval(), tokenizer
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
@@ -113,7 +134,7 @@ def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def load_head(
-    folder: Path, target: Target, target_info: ModelInfo, model: Any
+    folder: Path, target: Target, target_info: ModelInfo, model: Any, kind: LinearKind = Plain
 ) -> tuple[DraftHead, ModelInfo, list[str]]:
     """A head checked against its target, and notes that a visitor should see."""
     config = head_files.read_config(folder)
@@ -146,9 +167,9 @@ def load_head(
         dtype=target_info.dtype,
         weights=target_info.weights,
         device=target_info.device,
-        parameters=sum(p.numel() for p in module.parameters()),
+        parameters=sum(value.numel() for value in tensors.values()),
     )
-    return DraftHead(module, target, rotary, vocabulary), info, notes
+    return DraftHead(module, target, rotary, vocabulary, kind), info, notes
 
 
 def weights_hash(folder: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from tokenizers.decoders import DecodeStream
 
@@ -32,7 +32,7 @@ def check_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise PromptError(
-            f"The prompt holds half of a character (a lone surrogate) at character {error.start + 1}; remove it."
+            f"The prompt holds a lone surrogate (half a character) at character {error.start + 1}; remove it."
         ) from None
 
 
@@ -42,7 +42,7 @@ def encode(tokenizer: Any, prompt: Prompt, chat: bool = True) -> PromptTrace:
     Special tokens that a user types are plain text: they can not open a turn.
     """
     if not isinstance(prompt, str) and prompt and isinstance(prompt[0], int):
-        ids = [int(token) for token in prompt]  # type: ignore[call-overload]
+        ids = [int(cast(int, token)) for token in prompt]
         bad = next((token for token in ids if not 0 <= token < len(tokenizer)), None)
         if bad is not None:
             raise PromptError(f"Token id {bad} is outside the vocabulary of {len(tokenizer):,} tokens.")
