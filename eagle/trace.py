@@ -110,6 +110,9 @@ class Trial(Record):
     leaves, so that what follows a rejection is max(0, p - q) / normaliser; with q = 1 on the
     candidate that reads "set p of the candidate to 0 and divide by 1 - accept". Where p is nowhere
     above q a rejection has probability 0; the normaliser is then what p without the candidate has.
+
+    All trials at one parent, and the final draw there, list the same tokens in the same order, so
+    that each residual can be followed entry by entry; the first of them lists the largest first.
     """
 
     node: NodeId
