@@ -300,17 +300,13 @@ def _card(state: LabState, action: Action) -> Edited:
 
 def _preset(state: LabState, action: Action) -> Edited:
     i = _whole(action, "v", 1, len(lessons.PRESETS), "The preset")
-    return lessons.preset_state(lessons.PRESETS[i - 1], state), ""
+    return lessons.open_card(lessons.PRESET_PAGES, i, room=state.room, predict=state.predict), ""
 
 
 def _misreading(state: LabState, action: Action) -> Edited:
-    i = _whole(action, "v", 1, len(lessons.MISREADINGS), "The misreading")
-    after = lessons.preset_state(lessons.MISREADINGS[i - 1].preset, state)
+    i = _whole(action, "v", 1, len(lessons.cards_of(lessons.MISREADING_PAGES)), "The misreading")
+    after = lessons.open_card(lessons.MISREADING_PAGES, i, room=state.room, predict=state.predict)
     return replace(after, view="misreadings"), ""
-
-
-def _free(state: LabState, _action: Action) -> Edited:
-    return replace(state, lesson=0, card=1, reveal=False, answer=0), ""
 
 
 def _reveal(state: LabState, action: Action) -> Edited:
@@ -339,7 +335,13 @@ def _room(state: LabState, _action: Action) -> Edited:
 
 def _dial(state: LabState, action: Action) -> Edited:
     """The dials of the lessons on trees and on speed."""
-    ranges = {"total": (1, 10), "share": (0, 1), "depth": (0, 12), "draft_step": (0, 1), "extra_token": (0, 1)}
+    ranges = {
+        "total": (1, 10),
+        "share": (0, 1),
+        "depth": (0, 12),
+        "draft_step": (0, 1),
+        "extra_token": (0, 1),
+    }
     name = _one_of(action, "which", tuple(ranges), "dial")
     low, high = ranges[name]
     value = number(action.get("v"), low, high, "That dial")
@@ -361,6 +363,6 @@ _HANDLERS: dict[str, Callable[[LabState, Action], Edited]] = {
     "rule": _rule, "other": _other, "k": _k, "order": _order, "temperature": _temperature,
     "next": _next, "back": _back, "new": _new, "seed": _seed, "draw": _draw,
     "guess": _guess, "predict": _predict, "card": _card, "preset": _preset,
-    "misreading": _misreading, "free": _free, "reveal": _reveal, "view": _view,
+    "misreading": _misreading, "reveal": _reveal, "view": _view,
     "experiment": _experiment, "one": _one, "room": _room, "dial": _dial, "open": _open, "reset": _reset,
 }  # fmt: skip

@@ -90,7 +90,9 @@ def walk(state: LabState) -> Walk:
         candidates, drawn = _drawn(q, 1 if state.rule == "chain" else state.k, numbers)
     else:
         ((_, candidates),) = rules.offers(state.rule, q, state.k, state.fixed_list())
-    tests = iter(numbers[TEST_COLUMN : TEST_COLUMN + len(candidates)].tolist() + [float(numbers[FINAL_COLUMN])])
+    tests = iter(
+        numbers[TEST_COLUMN : TEST_COLUMN + len(candidates)].tolist() + [float(numbers[FINAL_COLUMN])]
+    )
     # The final draw has its own column, whatever the number of trials.
     verdict = rules.judge(p, candidates, lambda: next(tests))
     events = [Event("drafted")] if drawn else []
