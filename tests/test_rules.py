@@ -255,7 +255,7 @@ def test_the_residuals_of_the_half_three_tenths_two_tenths_example() -> None:
 
 
 def test_the_half_three_tenths_two_tenths_example_many_times() -> None:
-    """20,000 draws (4,000 of other orders); each count within 5 standard deviations, once in 1.7 million seeds outside."""
+    """20,000 draws (4,000 in other orders); a count is 5 standard deviations off once in 1.7 million."""
     p = np.array([0.5, 0.3, 0.2])
     rng = np.random.default_rng(1)
     for tokens, n in (([0, 1], 20_000), ([1], 4000), ([2, 0, 1], 4000)):
