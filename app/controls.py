@@ -64,8 +64,13 @@ def views(run: RunTrace, look: Look) -> str:
         f'<div class="views"><div class="segments" role="tablist" aria-label="view">{buttons}</div>'
         f"{_story(step, look)}</div>"
         f'<p class="view-hint">{VIEW_WORDS[look.view][1]}</p>'
-        f'<div class="tree-key">{panels.status_counts(step) if look.view is not View.DRAFT else ""}{_numbers(step, look)}</div>'
+        f'<div class="tree-key">{_counts(step, look)}{_numbers(step, look)}</div>'
     )
+
+
+def _counts(step: StepTrace, look: Look) -> str:
+    """How many nodes have each status, once the story is told in full."""
+    return panels.status_counts(step) if look.view is not View.DRAFT and look.shown is None else ""
 
 
 def _numbers(step: StepTrace, look: Look) -> str:
@@ -82,14 +87,19 @@ def _story(step: StepTrace, look: Look) -> str:
     if length == 0:
         return ""
     part = "level" if look.view is View.DRAFT else "trial"
-    at = "all" if look.shown is None else str(look.shown)
+    if look.shown is None:
+        parts = f"{length} {part}{'s' if length > 1 else ''}"
+        return f'<div class="story"><span>{parts}</span>{_story_button(1, "step through ▸", f"step through the {part}s")}</div>'
     return (
-        '<div class="story">'
-        f'<button type="button" class="small" data-act="story" data-by="-1" aria-label="one {part} back">‹</button>'
-        f'<span class="story-at">{part} {at} of {length}</span>'
-        f'<button type="button" class="small" data-act="story" data-by="1" aria-label="one {part} on">›</button>'
-        f'<button type="button" class="small" data-act="story" data-by="0" {"disabled" if look.shown is None else ""}>all</button>'
-        "</div>"
+        f'<div class="story">{_story_button(-1, "‹", f"one {part} back")}'
+        f'<span class="story-at">{part} <b>{look.shown}</b> of {length}</span>'
+        f'{_story_button(1, "next ›", f"one {part} on")}{_story_button(0, "show all", "show all")}</div>'
+    )
+
+
+def _story_button(by: int, words: str, label: str) -> str:
+    return (
+        f'<button type="button" class="small" data-act="story" data-by="{by}" aria-label="{label}">{words}</button>'
     )
 
 

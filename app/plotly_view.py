@@ -7,8 +7,9 @@
 
 The browser's half is ``assets/page.js``; :mod:`app.ui` puts it and plotly's own ``plotly.min.js`` on
 the page, so nothing comes from another host. A figure must have ``layout.height``. It is as wide as
-its container, but never narrower than ``layout.meta["min_width"]`` (it scrolls then). Zoom is kept as
-long as ``layout.uirevision`` stays the same. ``layout.meta["alt"]`` is read to screen readers.
+its container, but never narrower than ``layout.meta["min_width"]`` (it scrolls then); with
+``layout.meta["pixels"]`` one unit of x is one pixel at any width. Zoom is kept as long as
+``layout.uirevision`` stays the same. ``layout.meta["alt"]`` is read to screen readers.
 """
 
 from __future__ import annotations
@@ -75,10 +76,12 @@ def figure_from_value(value: str) -> dict[str, Any]:
     return dict(json.loads(value))
 
 
-def plotly_view(figure: Figure, *, elem_id: str, label: str, keys: bool = False, **more: Any) -> gr.HTML:
+def plotly_view(
+    figure: Figure, *, elem_id: str, label: str, keys: bool = False, order: int = 1, **more: Any
+) -> gr.HTML:
     """A component showing ``figure``. ``label`` names it to screen readers; ``keys`` makes it focusable.
 
-    Several may stand on a page; one in a closed tab is drawn at full size when the tab opens.
+    Several may stand on a page, drawn lowest ``order`` first when they change together; one in a closed tab is drawn at full size when the tab opens.
     """
     import gradio as gr
 
@@ -92,7 +95,7 @@ def plotly_view(figure: Figure, *, elem_id: str, label: str, keys: bool = False,
     return gr.HTML(
         value=figure_value(figure),
         html_template=template,
-        js_on_load="window.eaglePage.mountFigure(element, props, trigger, watch, ['click', 'press']);",
+        js_on_load=f"window.eaglePage.mountFigure(element, props, trigger, watch, {order}, ['click', 'press']);",
         elem_id=elem_id,
         elem_classes=["figure-view"],
         apply_default_css=False,

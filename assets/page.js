@@ -6,6 +6,13 @@
 
   const TWINS = window.eagleDarkTwins || {};
   const COLOUR_KEY = /color$/i;
+  const CONFIG = {
+    displaylogo: false,
+    responsive: false,
+    displayModeBar: "hover",
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    toImageButtonOptions: { format: "svg", filename: "eagle-figure" },
+  };
   const figures = new Set();
 
   const isDark = () =>
@@ -40,13 +47,34 @@
     return node;
   }
 
-  function mountFigure(element, props, trigger, watch) {
+  // Figures whose data changed are drawn one by one, the most telling first, with a paint in between.
+  const waiting = new Map(); // draw -> order
+  let flushing = false;
+  async function flush() {
+    if (flushing) return;
+    flushing = true;
+    try {
+      while (waiting.size) {
+        const [draw] = [...waiting].reduce((a, b) => (b[1] < a[1] ? b : a));
+        waiting.delete(draw);
+        await draw();
+        await new Promise((resolve) => setTimeout(resolve, 0));
+      }
+    } finally {
+      flushing = false;
+    }
+  }
+  function schedule(draw, order) {
+    waiting.set(draw, order);
+    setTimeout(flush, 0);
+  }
+
+  function mountFigure(element, props, trigger, watch, order) {
     const scroller = element.querySelector(".fig-scroll");
     const plot = element.querySelector(".fig");
     const alt = element.querySelector(".fig-alt");
     let shown = null; // the value on screen with its width and theme
-    let drawing = false;
-    let again = false;
+    let shownBody = null; // the same without what can be changed in place
     let listening = false;
 
     function listen() {
@@ -79,12 +107,10 @@
     }
 
     async function draw() {
-      if (drawing) { again = true; return; }
       const room = scroller.clientWidth;
       if (!room || !props.value) return; // hidden: the observer draws it when it is shown
       const key = [room, isDark(), props.value].join("|");
       if (key === shown) return;
-      drawing = true;
       try {
         const Plotly = await plotly();
         let figure = JSON.parse(props.value);
@@ -93,28 +119,22 @@
         const width = Math.max(room, (layout.meta && layout.meta.min_width) || 0);
         layout.width = width;
         layout.autosize = false;
+        if (layout.meta && layout.meta.pixels && layout.xaxis) layout.xaxis.range = [0, width];
         if (window.matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
         plot.style.height = layout.height + "px";
         plot.style.width = width + "px";
         alt.textContent = (layout.meta && layout.meta.alt) || "";
-        await Plotly.react(plot, figure.data, layout, {
-          displaylogo: false,
-          responsive: false,
-          displayModeBar: "hover",
-          modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
-          toImageButtonOptions: { format: "svg", filename: "eagle-figure" },
-        });
+        const body = JSON.stringify([figure.data, Object.assign({}, layout, { shapes: null, meta: null })]);
+        if (body === shownBody) await Plotly.relayout(plot, { shapes: layout.shapes || [] });
+        else await Plotly.react(plot, figure.data, layout, CONFIG);
         listen();
         keepInSight(layout, width);
         shown = key;
+        shownBody = body;
         element.dataset.drawn = String(Number(element.dataset.drawn || 0) + 1);
-        element.dataset.paintedAt = String(performance.now());
       } catch (error) {
         alt.textContent = "This figure could not be drawn: " + error.message;
         alt.classList.add("fig-error");
-      } finally {
-        drawing = false;
-        if (again) { again = false; draw(); }
       }
     }
 
@@ -127,13 +147,14 @@
     });
     plot.addEventListener("pointerdown", () => { if (plot.tabIndex === 0) plot.focus({ preventScroll: true }); });
 
-    new ResizeObserver(draw).observe(scroller);
-    figures.add(draw);
-    watch("value", draw);
-    draw();
+    const request = () => schedule(draw, order);
+    new ResizeObserver(request).observe(scroller);
+    figures.add(request);
+    watch("value", request);
+    request();
   }
 
-  const redrawAll = () => figures.forEach((draw) => draw());
+  const redrawAll = () => figures.forEach((request) => request());
   const themeWatcher = new MutationObserver(redrawAll);
   function watchTheme() {
     themeWatcher.observe(document.documentElement, { attributes: true, attributeFilter: ["class"] });

@@ -23,7 +23,6 @@ LABEL, BARS, NUMBER, GAP = 96.0, 108.0, 58.0, 24.0
 FRAME = LABEL + BARS + NUMBER
 ROW, BAR, TITLE, LEFT = 23.0, 13.0, 56.0, 4.0
 REST = -1
-ROOM = 868.0
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,13 @@ def filmstrip(step: StepTrace, labels: dict[int, str], parent: int, told: int | 
         int(height),
         alt=f"{len(strip)} distributions: " + "; then ".join(f"{frame.title}, {frame.note}" for frame in strip),
         min_width=int(width),
-        xaxis=hidden_axis(range=[0, max(width, ROOM)], fixedrange=True),
+        xaxis=hidden_axis(range=[0, width], fixedrange=True),
         yaxis=hidden_axis(range=[height, 0], fixedrange=True),
         margin={"l": 0, "r": 0, "t": 0, "b": 0},
         dragmode=False,
         hovermode=False,
         uirevision=f"{step.index}-{parent}",
+        meta={"pixels": True},
     )
 
 

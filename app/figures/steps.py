@@ -11,7 +11,7 @@ from eagle.trace import Origin, RunTrace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-HEIGHT = 168
+HEIGHT = 132
 TIMES = (("draft_ms", "draft", "draft"), ("verify_ms", "verify", "target"), ("commit_ms", "commit", "commit"))
 
 
@@ -50,7 +50,7 @@ def step_bar(run: RunTrace, selected: int) -> Figure:
 def _bars(x: list[int], y: list[Any], axis: str, colour: str, pattern: bool) -> dict[str, Any]:
     marker: dict[str, Any] = {"color": theme.light(colour), "line": {"width": 0}}
     if pattern:
-        marker["pattern"] = {"shape": "/", "size": 5, "solidity": 0.35, "fgcolor": theme.light("card")}
+        marker["pattern"] = {"shape": "/", "size": 6, "solidity": 0.3, "fillmode": "overlay", "fgcolor": theme.light("card")}
     return {"type": "bar", "x": x, "y": y, "yaxis": axis, "marker": marker, "hoverinfo": "skip"}
 
 

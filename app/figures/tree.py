@@ -22,9 +22,9 @@ from eagle.trace import ROOT, Status, StepTrace, Trial
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-ROOM = 868  # the width that the tree has beside its panel on a 1280 pixel screen
+ROOM = 808  # the width that the tree has beside its panel on a 1280 pixel screen
 GAP = 22
-PITCHES = (124, 172)  # from one column to the next, least and most
+PITCHES = (114, 172)  # from one column to the next, least and most
 HEADER = 30
 EDGE_PADDING = 6
 MANY_NODES = 24  # more than this, and boxes get lower
