@@ -1,4 +1,4 @@
-"""Traces: byte-identical round trips, strict JSON, versions, and records that can not disagree with themselves."""
+"""Traces: byte-identical round trips, strict JSON, versions, and contradictions refused."""
 
 from __future__ import annotations
 
