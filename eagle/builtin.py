@@ -62,8 +62,8 @@ def target_folder(progress: Progress) -> Path:
                     (Path(scratch) / "target").rename(folder)
     except OSError as error:
         raise LoadError(
-            f"The model cache {folder.parent} can not be written ({error.strerror or error}); free some space "
-            f"there (1.3 GB are needed) or point {CACHE_VARIABLE} at another folder."
+            f"The model cache {folder.parent} can not be written ({error.strerror or error}); free "
+            f"1.3 GB there or point {CACHE_VARIABLE} at another folder."
         ) from error
     return folder
 

@@ -95,7 +95,8 @@ def build_module(name: str, config: dict[str, Any], tensors: dict[str, Tensor]) 
     for key, expected in wanted.items():
         if tuple(given[key].shape) != expected:
             raise LoadError(
-                f"Head {name}: {key} has shape {tuple(given[key].shape)}, but its config.json asks for {expected}."
+                f"Head {name}: {key} has shape {tuple(given[key].shape)}, "
+                f"but its config.json asks for {expected}."
             )
     module.load_state_dict(given, assign=True)
     return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from eagle import builtin, head_files
 from eagle.builtin import LoadError, Progress, quiet_transformers
+from eagle.costs import probe
 from eagle.decoder import Pair
 from eagle.draft_head import DraftHead, RotaryTable
 from eagle.fast_llama import FastLlamaTarget
@@ -67,7 +69,9 @@ def load(
     drafter, head_info, notes = load_head(head_folder, runner, info, model, kind)
     size = None if drafter.vocabulary is None else drafter.draft_vocabulary_size
     pair_info = PairInfo(target=info, head=head_info, draft_vocabulary=size, notes=notes)
-    return Pair(runner, drafter, tokenizer, pair_info)
+    pair = Pair(runner, drafter, tokenizer, pair_info)
+    say("measuring what a pass costs on this machine", None)
+    return replace(pair, info=pair_info.model_copy(update={"costs": probe(pair)}))
 
 
 def pick_device(name: str | None) -> torch.device:

@@ -282,12 +282,26 @@ class ModelInfo(Record):
     parameters: Count
 
 
+class Costs(Record):
+    """What this pair's work costs on this machine: ``pass_ms[i]`` a target pass over ``nodes[i]`` tokens,
+    ``level_ms`` one draft level; ``typical_confidence`` is the mean of the i-th best candidate's.
+
+    The automatic tree is chosen from these and from the draft's own confidences.
+    """
+
+    nodes: list[Annotated[int, Field(ge=1)]]
+    pass_ms: list[Milliseconds]
+    level_ms: Milliseconds
+    typical_confidence: list[Probability]
+
+
 class PairInfo(Record):
     """The two models of a run, and notes about them that a reader should see."""
 
     target: ModelInfo
     head: ModelInfo | None = None
     draft_vocabulary: Count | None = None
+    costs: Costs | None = None
     notes: list[str] = []
 
 
