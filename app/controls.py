@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from app import panels
 from app.labels import html_text, html_token, name_of
 from app.session import Look, Source, View, Visit, step_of, story_length
@@ -115,3 +117,11 @@ def strip_title(step: StepTrace, labels: dict[int, str], parent: int) -> str:
         f'<p class="view-hint">The target’s distribution after {where}{name}. A rejected guess is set to 0 and the rest '
         "is rescaled, so no probability is lost.</p>"
     )
+
+
+def query(visit: Visit, look: Look) -> str:
+    """The query string that opens this recorded run at this step and node; blank for other runs."""
+    if visit.source is not Source.RECORDED or visit.name is None:
+        return json.dumps({})
+    node = {} if look.node is None else {"node": str(look.node)}
+    return json.dumps({"run": visit.name, "step": str(look.step), "view": str(look.view), **node})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from app import theme
 from app.labels import html_text
+from app.overview import Overview
 from app.session import FINAL
 from app.theme import three_digits
 from eagle.trace import ROOT, Origin, RunTrace, StepTrace
@@ -170,4 +171,15 @@ def _split(run: RunTrace) -> str:
     return (
         '<div class="meter meter-wide"><span class="meter-label">where the time went</span>'
         f'<span class="split" role="img" aria-label="{words}">{bars}</span><span class="meter-note">{words}</span></div>'
+    )
+
+
+def over_line(counts: Overview) -> str:
+    """What the figures over the run say in one line."""
+    if not counts.drafted:
+        return "<h2>Over the run</h2><p class='view-hint'>Nothing was drafted in this run.</p>"
+    return (
+        f"<h2>Over the run</h2><p class='view-hint'>{counts.paid} of {counts.drafted} guesses paid "
+        f"({100 * counts.paid / counts.drafted:.0f}%). Rates count every guess whose parent was accepted, tested or not; "
+        "bars are 95% intervals, green dashes the target’s own mean probability there.</p>"
     )

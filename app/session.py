@@ -266,3 +266,13 @@ def _whole(value: object, otherwise: int | None) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**7:
         return value
     return otherwise if otherwise is not None else ROOT
+
+
+def from_query(run: RunTrace, asked: dict[str, str]) -> Look:
+    """The look that a link asks for; what it names wrongly falls back to the default."""
+    look = opening(run)
+    if "step" in asked:
+        look = to_step(run, look, _whole(asked["step"], look.step))
+    if asked.get("view") in set(View):
+        look = to_view(look, View(asked["view"]))
+    return to_node(run, look, _whole(asked["node"], look.node)) if "node" in asked else look

@@ -198,5 +198,17 @@
     document.documentElement.classList.remove("dark");
   }
 
-  window.eaglePage = { mountFigure, mountActions, switchTheme, isDark };
+  // The address holds what is on screen, so that it can be copied; keys of other tabs are left alone.
+  const OURS = ["run", "step", "node", "view"];
+  function setQuery(text) {
+    const wanted = JSON.parse(text || "{}");
+    const url = new URL(window.location.href);
+    OURS.forEach((key) => url.searchParams.delete(key));
+    Object.entries(wanted).forEach(([key, value]) => url.searchParams.set(key, value));
+    if (url.href !== window.location.href) window.history.replaceState(window.history.state, "", url);
+    // Inside a Space's frame the address bar belongs to the page around it.
+    if (window.parent !== window) window.parent.postMessage({ queryString: url.search.slice(1) }, "https://huggingface.co");
+  }
+
+  window.eaglePage = { setQuery, mountFigure, mountActions, switchTheme, isDark };
 })();

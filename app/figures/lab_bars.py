@@ -47,7 +47,9 @@ def draw_bar(
             left += width
             edges.append(left)
     body += _ticks(edges[:-1])
-    said = ", ".join(f"{quoted(name)} {three_digits(float(p[i]))}" for i, name in enumerate(names) if p[i] > 0)
+    said = ", ".join(
+        f"{quoted(name)} {three_digits(float(p[i]))}" for i, name in enumerate(names) if p[i] > 0
+    )
     alt = f"A bar of length 1 for {what}: {said}."
     if draw is not None:
         body += marker(100 * draw, TOP, HEIGHT, f"r = {three_digits(draw)}", f"{key}-pin")

@@ -85,4 +85,6 @@ def convergence(samples: Sequence[Sample]) -> str:
         for px, py in points:
             body += f'<circle class="{css} dot" cx="{px:.4g}%" cy="{py:.4g}em" r="0.24em"/>'
     said = ", ".join(f"{sample.rule} ends at {three_digits(sample.variation)}" for sample in samples)
-    return figure("convergence", PLOT + 2.8, f"Total variation from the target as draws add up: {said}.", body)
+    return figure(
+        "convergence", PLOT + 2.8, f"Total variation from the target as draws add up: {said}.", body
+    )

@@ -12,7 +12,9 @@ from eagle.rules import Array, OneNumber
 TOP, HEIGHT, GAP = 2.3, 2.1, 3.4
 
 
-def one_number_figure(names: Sequence[str], p: Array, tokens: Sequence[int], read: OneNumber, u: float) -> str:
+def one_number_figure(
+    names: Sequence[str], p: Array, tokens: Sequence[int], read: OneNumber, u: float
+) -> str:
     """The whole bar above; below it each trial, which is the part right of the last cut, stretched to 1."""
     rest = [i for i in range(len(names)) if i not in tokens and p[i] > 0]
     order = [*tokens, *rest]
@@ -62,7 +64,9 @@ def _stretch(cut: float, y1: float, y2: float) -> str:
     """The trapezium between the part right of the cut and the whole bar below it."""
     tall = y2 - y1
     shape = f"M{100 * cut:.4g} 0 L100 0 L100 100 L0 100 Z"
-    words = text(50, (y1 + y2) / 2 - 0.35, "cut off the first piece, stretch the rest to length 1", "stretch-text")
+    words = text(
+        50, (y1 + y2) / 2 - 0.35, "cut off the first piece, stretch the rest to length 1", "stretch-text"
+    )
     return (
         f'<svg y="{y1:g}em" width="100%" height="{tall:g}em" viewBox="0 0 100 100" preserveAspectRatio="none">'
         f'<path class="stretch" d="{shape}"/></svg>'

@@ -30,11 +30,14 @@ def speed_figure(share: float, depth: int, draft_step: float, extra_token: float
         return LEFT + (RIGHT - LEFT) * level / DEEPEST
 
     body = "".join(
-        line(LEFT, at(value), RIGHT, at(value), "grid") + text(LEFT - 1.2, at(value) + 0.3, str(value), "tick", "end")
+        line(LEFT, at(value), RIGHT, at(value), "grid")
+        + text(LEFT - 1.2, at(value) + 0.3, str(value), "tick", "end")
         for value in range(int(top) + 1)
     )
     body += line(LEFT, at(1), RIGHT, at(1), "even")
-    body += text(RIGHT, at(1) + 1.1, "1 = plain decoding; below it speculation loses", "tick even-text", "end")
+    body += text(
+        RIGHT, at(1) + 1.1, "1 = plain decoding; below it speculation loses", "tick even-text", "end"
+    )
     for level in range(0, DEEPEST + 1, 2):
         body += text(across(level), PLOT + 2.1, str(level), "tick")
     body += text(RIGHT, PLOT + 3.2, "tokens drafted in a row", "tick", "end")

@@ -18,7 +18,7 @@ def number(value: float) -> str:
 
 def token(name: str, limit: int = 16) -> str:
     """A token as HTML, blanks made visible, the whole of it on hover."""
-    return f'<b class="tok" title="{html_token(name)}">{html_token(name, limit)}</b>'
+    return f'<b class="l-tok" title="{html_token(name)}">{html_token(name, limit)}</b>'
 
 
 def figure(name: str, height: float, alt: str, body: str, extra: str = "") -> str:
@@ -39,8 +39,11 @@ def rect(x: float, y: float, width: float, height: float, css: str, key: str = "
 
 
 def text(x: float, y: float, said: str, css: str = "", anchor: str = "middle") -> str:
-    """Plain text, escaped; x in percent, y (baseline) in em."""
-    return f'<text class="{css}" x="{x:.4g}%" y="{y:g}em" text-anchor="{anchor}">{html_text(said)}</text>'
+    """Plain text, escaped; x in percent, y (baseline) in em of the picture, whatever the text's own size."""
+    return (
+        f'<svg x="{x:.4g}%" y="{y:g}em" overflow="visible"><text class="{css}" text-anchor="{anchor}">'
+        f"{html_text(said)}</text></svg>"
+    )
 
 
 def line(x1: float, y1: float, x2: float, y2: float, css: str) -> str:

@@ -1,0 +1,149 @@
+"""The components that show a run, and what they show for a visit and a look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import gradio as gr
+
+from app import controls, panels, session
+from app.figures import overview as over
+from app.figures.residual import filmstrip, parent_of
+from app.figures.steps import step_bar
+from app.figures.tree import draft_tree
+from app.node_panel import node_panel
+from app.overview import overview
+from app.plotly_view import figure_value, plotly_view
+from app.session import Look, Source, View, Visit
+
+ACTIONS = "window.eaglePage.mountActions(element, trigger, ['act']);"
+LINK = "watch('value', () => window.eaglePage.setQuery(props.value));"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The components that show a visit, by the names that :func:`render` uses."""
+
+    source: gr.HTML
+    answer: gr.HTML
+    meters: gr.HTML
+    nav: gr.HTML
+    steps: gr.HTML
+    views: gr.HTML
+    tree: gr.HTML
+    node: gr.HTML
+    strip_title: gr.HTML
+    strip: gr.HTML
+    over_line: gr.HTML
+    calibration: gr.HTML
+    levels: gr.HTML
+    lengths: gr.HTML
+    link: gr.HTML
+
+    def all(self) -> list[gr.HTML]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+# What a change of selection can not alter; the rest of the names depend on the step or the node.
+OF_THE_RUN = frozenset({"source", "meters", "over_line", "calibration", "levels", "lengths"})
+OF_THE_STEP = frozenset({"nav", "steps"})
+
+
+def actions(value: str, elem_id: str) -> gr.HTML:
+    """Markup whose elements with ``data-act`` are events (``act``)."""
+    return gr.HTML(value, elem_id=elem_id, js_on_load=ACTIONS, apply_default_css=False)
+
+
+def build_parts(drawn: dict[str, Any]) -> Parts:
+    """The components in the open context, showing ``drawn``."""
+    made: dict[str, gr.HTML] = {}
+
+    def act(name: str) -> None:
+        made[name] = actions(drawn[name], name.replace("_", "-"))
+
+    def plain(name: str) -> None:
+        made[name] = gr.HTML(drawn[name], elem_id=name.replace("_", "-"), apply_default_css=False)
+
+    def figure(name: str, label: str, **more: Any) -> None:
+        made[name] = plotly_view(drawn[name], elem_id=name, label=label, **more)
+
+    with gr.Column(elem_id="run-card", elem_classes=["card"]):
+        act("source")
+        act("answer")
+        plain("meters")
+    with gr.Column(elem_id="steps-card", elem_classes=["card"]):
+        act("nav")
+        figure("steps", "The steps of the run", order=2)
+    with gr.Row(elem_id="step-row"):
+        with gr.Column(elem_id="tree-card", elem_classes=["card"], min_width=0):
+            act("views")
+            figure("tree", "The draft tree of the step", keys=True, order=0)
+        with gr.Column(elem_id="node-card", elem_classes=["card"], min_width=0):
+            plain("node")
+    with gr.Column(elem_id="strip-card", elem_classes=["card"]):
+        plain("strip_title")
+        figure("strip", "What was left to sample from")
+    with gr.Column(elem_id="over-card", elem_classes=["card"]):
+        plain("over_line")
+        with gr.Row(elem_id="over-row"):
+            for name, title in (
+                ("calibration", "Does confidence keep its word?"),
+                ("levels", "How deep do guesses carry?"),
+                ("lengths", "Tokens from one pass"),
+            ):
+                with gr.Column(min_width=0):
+                    gr.HTML(f"<h3>{title}</h3>", apply_default_css=False)
+                    figure(name, title, order=3)
+    made["link"] = gr.HTML(drawn["link"], elem_id="link", visible="hidden", js_on_load=LINK, apply_default_css=False)
+    return Parts(**made)
+
+
+def render(visit: Visit, look: Look, run_too: bool = True) -> dict[str, Any]:
+    """Everything on screen: markup and figures. Without ``run_too`` only what a selection alters."""
+    run = visit.run
+    step = session.step_of(run, look)
+    labels = run.labels()
+    told = look.shown if look.view is View.VERIFY else None
+    parent = parent_of(step, look.node)
+    root = run.steps[look.step - 1].emitted.token[-1] if look.step > 0 else None
+    drawn: dict[str, Any] = {
+        "answer": panels.answer(run, look.step, look.node, visit.running),
+        "nav": controls.nav(run, look),
+        "steps": step_bar(run, look.step),
+        "views": controls.views(run, look),
+        "tree": draft_tree(step, labels, look, root),
+        "node": node_panel(run, step, labels, look.node),
+        "strip_title": controls.strip_title(step, labels, parent),
+        "strip": filmstrip(step, labels, parent, told),
+        "link": controls.query(visit, look),
+    }
+    if run_too:
+        counts = overview(run)
+        drawn |= {
+            "source": controls.source_line(visit),
+            "meters": panels.meters(run, visit.baseline, visit.source is Source.LIVE),
+            "over_line": panels.over_line(counts),
+            "calibration": over.calibration(counts),
+            "levels": over.levels(counts),
+            "lengths": over.lengths(counts, run.tau),
+        }
+    return drawn
+
+
+def updates(visit: Visit, look: Look, before: Look | None) -> list[Any]:
+    """The new look and one update a component; ``before`` None means that the run changed too."""
+    if look == before:
+        return [look, *(gr.skip() for _ in fields(Parts))]
+    drawn = render(visit, look, run_too=before is None)
+    skipped: frozenset[str] = frozenset()
+    if before is not None:
+        skipped = OF_THE_RUN | (OF_THE_STEP if look.step == before.step else frozenset())
+    values: list[Any] = [look]
+    for field in fields(Parts):
+        if field.name in skipped:
+            values.append(gr.skip())
+        else:
+            value = drawn[field.name]
+            values.append(value if isinstance(value, str) else figure_value(value))
+    return values
