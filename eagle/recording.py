@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eagle import rules
-from eagle.sampling import listed, token_probabilities, top_entries
+from eagle.sampling import listed, rest_of, token_probabilities, top_entries
 from eagle.settings import Settings
 from eagle.text import label
 from eagle.trace import (
@@ -158,8 +158,8 @@ def _sampled_from(p: rules.Array, q: rules.Array, tokens: NDArray[np.int64]) -> 
     excess = np.maximum(0.0, p - q)
     return SampledFrom(
         q=[six(value) for value in q[tokens].tolist()],
-        rest_q=six(max(0.0, float(q.sum() - q[tokens].sum()))),
-        rest_excess=six(max(0.0, float(excess.sum() - excess[tokens].sum()))),
+        rest_q=rest_of(q, tokens),
+        rest_excess=rest_of(excess, tokens),
     )
 
 
@@ -198,14 +198,14 @@ def _tree(state: State, drafted: Draft, logits: Tensor, walk: Walk, settings: Se
         parent=kept.parent.tolist(),
         depth=kept.depth.tolist(),
         token=kept.token.tolist(),
-        confidence=_six_each(kept.log_confidence.exp()),
-        value=_six_each(kept.log_value.exp()),
+        confidence=_six_each_exp(kept.log_confidence),
+        value=_six_each_exp(kept.log_value),
         p=[six(min(1.0, value)) for value in p],
         status=status,
         cut=Cut(
             parent=cut.parent.tolist(),
             token=cut.token.tolist(),
-            confidence=_six_each(cut.log_confidence.exp()),
+            confidence=_six_each_exp(cut.log_confidence),
         ),
         draft_draw=drafted.draws if drafted.sampled is not None else None,
     )
@@ -215,8 +215,9 @@ def _count(walk: Walk) -> int:
     return len(walk.tokens) + (walk.final is not None)
 
 
-def _six_each(values: Tensor) -> list[float]:
-    return [six(value) for value in values.clamp(max=1.0).tolist()]
+def _six_each_exp(logs: Tensor) -> list[float]:
+    """Logs -> probabilities; in float64, where the value of a deep path does not underflow."""
+    return [six(value) for value in logs.double().exp().clamp(max=1.0).tolist()]
 
 
 def _emitted(state: State, walk: Walk, final_origin: Origin) -> Emitted:
@@ -261,7 +262,7 @@ def run(
         seed=settings.seed or 0,
         prompt=prompt,
         steps=steps,
-        finish=finish or steps[-1].finish or Finish.STOPPED,
+        finish=(steps[-1].finish if steps else None) or finish or Finish.STOPPED,
         text="".join(piece for one in steps for piece in one.emitted.text),
         new_tokens=sum(len(one.emitted) for one in steps),
         target_passes=sum(one.index > 0 for one in steps),

@@ -123,13 +123,18 @@ def _nucleus_edge(row: Tensor, top: Tensor, mass: Tensor, settings: Settings) ->
 
 def listed(p: Array, tokens: NDArray[np.int64]) -> Distribution:
     """The record of p at ``tokens``; everything else is summed as the rest."""
-    others = p.copy()
-    others[tokens] = 0.0  # summed, not subtracted from 1: a small rest keeps its digits
     return Distribution(
         token=tokens.tolist(),
         p=[six(value) for value in p[tokens].tolist()],
-        rest=six(min(1.0, float(others.sum()))),
+        rest=rest_of(p, tokens),
     )
+
+
+def rest_of(p: Array, tokens: NDArray[np.int64]) -> float:
+    """The mass of p [V] outside ``tokens``: summed, not 1 minus the others, so a small one keeps its digits."""
+    others = p.copy()
+    others[tokens] = 0.0
+    return six(min(1.0, float(others.sum())))
 
 
 def top_entries(p: Array, count: int) -> NDArray[np.int64]:

@@ -20,15 +20,9 @@ REPO = Path(__file__).parent.parent
 HEAVY = {"torch", "transformers", "tokenizers", "accelerate", "safetensors"}
 # Pure numpy or plain Python: what runs in a page, a figure or an auditor without a model.
 WITHOUT_TORCH = ("eagle.trace", "eagle.settings", "eagle.rules", "eagle.laws", "eagle.audit")
-FIGURES_MAY_SEE = (
-    "eagle.trace",
-    "eagle.settings",
-    "app.theme",
-    "app.labels",
-    "app.session",
-    "app.plotly_view",
-)
-LAB_FIGURES_MAY_SEE_TOO = ("eagle.rules", "eagle.laws")  # the rule lab draws laws, not recorded runs
+RECORDS = ("eagle.trace", "eagle.settings")
+RULE_LAB = ("eagle.rules", "eagle.laws")  # the rule lab draws laws, not recorded runs
+WIRING = ("app.ui", "app.explore", "app.runner", "app.live")
 CURVES = "eagle.training.curves"  # writes the loss curve of a training run as a Plotly page of its own
 
 
@@ -145,11 +139,14 @@ def test_the_auditor_shares_no_code_with_what_it_checks(name: str) -> None:
 
 @pytest.mark.parametrize("name", under("app.figures", "app.session"))
 def test_figures_and_session_see_only_records_and_looks(name: str) -> None:
-    allowed = [*FIGURES_MAY_SEE, "app.figures"]
-    if name.startswith("app.figures.lab_"):
-        allowed += LAB_FIGURES_MAY_SEE_TOO
-    own = [one.module for one in imports(name) if within(one.module, "eagle", "app") and not one.typing_only]
-    assert all(within(module, *allowed) for module in own), f"{name} imports {own}"
+    """Whatever they reach, of this repository, is records, looks or counts over records: no decoder."""
+    lab = name.startswith("app.figures.lab_")
+    allowed = (*RECORDS, *(RULE_LAB if lab else ()))
+    found = reached(name)
+    bad = {m: by for m, by in found.items() if within(m, "eagle") and not within(m, *allowed)}
+    assert not bad, f"{name} reaches {bad}"
+    wiring = {m: by for m, by in found.items() if within(m, *WIRING)}
+    assert not wiring, f"{name} reaches {wiring}"
 
 
 def test_nothing_in_the_package_imports_the_whole_page() -> None:

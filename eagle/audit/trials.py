@@ -122,7 +122,7 @@ def _verdict(place: Place, trial: Trial, token: int, settings: Settings) -> Iter
         return
     p = trial.before.p[trial.before.token.index(token)]
     accept = min(1.0, p / trial.proposal)
-    if not near(trial.accept, accept, rounding(p) / trial.proposal):
+    if abs(trial.accept - accept) > rounding(p) / trial.proposal:
         yield place.finding(
             f"the accept probability, min(1, {p:.6g} / {trial.proposal:.6g}),", accept, trial.accept
         )
