@@ -23,6 +23,7 @@ from eagle.head import HeadModule
 from eagle.training import agreement
 from eagle.training.checkpoint import Progress, RunFolder
 from eagle.training.loss import Trainee
+from eagle.training.optimizers import make_optimizers
 from eagle.training.reading import Reader, scored_rows
 from eagle.training.recipe import Recipe
 from eagle.training.shards import Piece, batches, pieces
@@ -98,33 +99,6 @@ def _begin(
     compute = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
     rows = scored_rows(reader.source, vocabulary).to(compute)
     return Run(recipe, folder, reader, accelerator, trainee, optimizers, rows, progress)
-
-
-def make_optimizers(module: HeadModule, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    """AdamW (0.9, 0.95) for all, or Muon for the matrices and AdamW for biases and norms.
-
-    Each group remembers its full learning rate as ``full_lr``.
-    """
-    matrices = [p for p in module.parameters() if p.ndim == 2]
-    vectors = [p for p in module.parameters() if p.ndim != 2]
-    made: list[torch.optim.Optimizer]
-    if recipe.optimizer == "muon":
-        made = [
-            torch.optim.Muon(
-                matrices,
-                lr=recipe.lr,
-                weight_decay=recipe.weight_decay,
-                adjust_lr_fn="match_rms_adamw",
-            ),
-            torch.optim.AdamW(vectors, lr=recipe.vector_lr, betas=(0.9, 0.95), weight_decay=0.0),
-        ]
-    else:
-        decay = recipe.weight_decay
-        made = [torch.optim.AdamW(module.parameters(), lr=recipe.lr, betas=(0.9, 0.95), weight_decay=decay)]
-    for optimizer in made:
-        for group in optimizer.param_groups:
-            group["full_lr"] = group["lr"]
-    return made
 
 
 def _train(

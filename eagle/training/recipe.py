@@ -24,8 +24,8 @@ class Recipe:
     minutes: float = math.inf
     batch_tokens: int = 1728
     cut: int = 512
-    optimizer: str = "muon"
-    lr: float = 4e-3
+    optimizer: str = "adamw"
+    lr: float = 2e-3
     vector_lr: float = 2e-3
     weight_decay: float = 0.0
     warmup: int = 30
