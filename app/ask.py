@@ -21,7 +21,12 @@ METHOD_WORDS = {
     Method.CHAIN: "chain: one sampled guess after another",
     Method.EAGLE1: "EAGLE-1: a fixed tree of sampled guesses",
 }
-TREE_WORDS = [("paper, 60/6/10", "paper"), ("small, 12/4/4", "12/4/4"), ("auto", "auto"), ("custom", "custom")]
+TREE_WORDS = [
+    ("paper, 60/6/10", "paper"),
+    ("small, 12/4/4", "12/4/4"),
+    ("auto", "auto"),
+    ("custom", "custom"),
+]
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,8 @@ def examples() -> list[tuple[str, str]]:
 def chips(prompts: list[tuple[str, str]]) -> str:
     """Example prompts as buttons."""
     buttons = "".join(
-        f'<button type="button" class="chip" data-act="example" data-index="{index}" title="{html_text(prompt)}">'
+        f'<button type="button" class="chip" data-act="example" data-index="{index}" '
+        f'title="{html_text(prompt)}">'
         f"{html_text(kind)}</button>"
         for index, (kind, prompt) in enumerate(prompts)
     )
@@ -69,16 +75,25 @@ def build_settings(prompt: gr.Textbox) -> Form:
     with gr.Row():
         method = gr.Dropdown(
             [(words, method.value) for method, words in METHOD_WORDS.items()],
-            value=Method.EAGLE2.value, label="Method", min_width=240,
-        )  # fmt: skip
+            value=Method.EAGLE2.value,
+            label="Method",
+            min_width=240,
+        )
         temperature = gr.Slider(
-            0, 2, DEFAULT_TEMPERATURE, step=0.05, label="Temperature",
-            info="0 always takes the most likely token.", min_width=200,
-        )  # fmt: skip
+            0,
+            2,
+            DEFAULT_TEMPERATURE,
+            step=0.05,
+            label="Temperature",
+            info="0 always takes the most likely token.",
+            min_width=200,
+        )
         tokens = gr.Slider(1, 512, DEFAULT_TOKENS, step=1, label="Most new tokens", min_width=200)
         seed = gr.Textbox("", label="Seed", placeholder="blank: a fresh one", max_lines=1, min_width=140)
     with gr.Row():
-        tree = gr.Radio(TREE_WORDS, value="12/4/4", label="Tree: guesses kept / levels / width", min_width=320)
+        tree = gr.Radio(
+            TREE_WORDS, value="12/4/4", label="Tree: guesses kept / levels / width", min_width=320
+        )
         top_p = gr.Slider(0.01, 1, 1, step=0.01, label="Top-p", min_width=160)
         top_k = gr.Number(0, label="Top-k", info="0 is off", precision=0, minimum=0, min_width=100)
         compare = gr.Checkbox(True, label="Also time plain decoding", min_width=180)
@@ -87,9 +102,13 @@ def build_settings(prompt: gr.Textbox) -> Form:
         depth = gr.Slider(1, 16, 5, step=1, label="Levels")
         width = gr.Slider(1, 32, 6, step=1, label="Width")
     tree.change(
-        None, tree, custom, js="(tree) => ({__type__: 'update', visible: tree === 'custom'})", show_progress="hidden",
+        None,
+        tree,
+        custom,
+        js="(tree) => ({__type__: 'update', visible: tree === 'custom'})",
+        show_progress="hidden",
         api_visibility="private",
-    )  # fmt: skip
+    )
     return Form(prompt, method, temperature, top_p, top_k, seed, tokens, tree, total, depth, width, compare)
 
 
@@ -97,8 +116,11 @@ def settings_from(values: dict[str, Any]) -> Settings:
     """Checked settings from the form's values; SettingsError names what is wrong."""
     tree: Any = values["tree"]
     if tree == "custom":
-        tree = Tree(total=_whole("total", values["total"]), depth=_whole("depth", values["depth"]),
-                    width=_whole("width", values["width"]))  # fmt: skip
+        tree = Tree(
+            total=_whole("total", values["total"]),
+            depth=_whole("depth", values["depth"]),
+            width=_whole("width", values["width"]),
+        )
     return Settings(
         method=values["method"],
         temperature=values["temperature"],
@@ -123,6 +145,7 @@ def _seed(value: Any) -> int | None:
         return None
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_SEED)):
         raise SettingsError(
-            f"seed must be a whole number from 0 to {MAX_SEED}, or left out for a fresh one, but is {text!r:.40}."
+            f"seed must be a whole number from 0 to {MAX_SEED}, or left out for a fresh one, "
+            f"but is {text!r:.40}."
         )
     return int(text)

@@ -12,7 +12,10 @@ from eagle.trace import ROOT, RunTrace, StepTrace
 
 VIEW_WORDS = {
     View.DRAFT: ("Draft", "What the small draft head guessed, level by level, before the target looked."),
-    View.VERIFY: ("Verify", "Each guess is tested in turn: accepted if the draw is below the accept probability."),
+    View.VERIFY: (
+        "Verify",
+        "Each guess is tested in turn: accepted if the draw is below the accept probability.",
+    ),
     View.OUTCOME: ("Outcome", "What was added to the answer; everything else was thrown away."),
 }
 
@@ -20,7 +23,9 @@ VIEW_WORDS = {
 def source_line(visit: Visit) -> str:
     """Where the run comes from and what ran, in one line."""
     run = visit.run
-    word = {Source.RECORDED: "recorded run", Source.LIVE: "live run", Source.IMPORTED: "imported run"}[visit.source]
+    word = {Source.RECORDED: "recorded run", Source.LIVE: "live run", Source.IMPORTED: "imported run"}[
+        visit.source
+    ]
     target = run.pair.target
     facts = [
         str(run.settings.method),
@@ -46,7 +51,7 @@ def nav(run: RunTrace, look: Look) -> str:
         f'aria-label="previous step" {"disabled" if look.step == 0 else ""}>◀</button>'
         f'<span class="nav-step">step <b>{step.index}</b> of {run.steps[-1].index}</span>'
         '<button type="button" class="round" data-act="by" data-by="1" id="step-next" aria-label="next step" '
-        f'{"disabled" if look.step == last else ""}>▶</button>'
+        f"{'disabled' if look.step == last else ''}>▶</button>"
         f'<input type="range" min="0" max="{last}" value="{look.step}" data-act="step" data-field="step" '
         f'aria-label="step">'
         "</div>"
@@ -58,7 +63,8 @@ def views(run: RunTrace, look: Look) -> str:
     """The three views, the story's buttons, and what the numbers in the tree are."""
     step = step_of(run, look)
     buttons = "".join(
-        f'<button type="button" role="tab" data-act="view" data-view="{view}" aria-selected="{str(view is look.view).lower()}">'
+        f'<button type="button" role="tab" data-act="view" data-view="{view}" '
+        f'aria-selected="{str(view is look.view).lower()}">'
         f"{words}</button>"
         for view, (words, _) in VIEW_WORDS.items()
     )
@@ -66,13 +72,24 @@ def views(run: RunTrace, look: Look) -> str:
         f'<div class="views"><div class="segments" role="tablist" aria-label="view">{buttons}</div>'
         f"{_story(step, look)}</div>"
         f'<p class="view-hint">{VIEW_WORDS[look.view][1]}</p>'
-        f'<div class="tree-key">{_counts(step, look)}{_numbers(step, look)}</div>'
+        f'<div class="tree-key">{_counts(step, look)}{_numbers(step, look)}{_cut(step, look)}</div>'
     )
 
 
 def _counts(step: StepTrace, look: Look) -> str:
     """How many nodes have each status, once the story is told in full."""
     return panels.status_counts(step) if look.view is not View.DRAFT and look.shown is None else ""
+
+
+def _cut(step: StepTrace, look: Look) -> str:
+    """In the draft view: what rerank cut, on demand."""
+    if step.tree is None or look.view is not View.DRAFT or not step.tree.cut.token:
+        return ""
+    words = "hide them" if look.cut else "show them"
+    return (
+        f"<span>rerank kept {len(step.tree)} of {len(step.tree) + len(step.tree.cut.token):,} candidates "
+        f'<button type="button" class="small" data-act="cut">{words}</button></span>'
+    )
 
 
 def _numbers(step: StepTrace, look: Look) -> str:
@@ -91,18 +108,18 @@ def _story(step: StepTrace, look: Look) -> str:
     part = "level" if look.view is View.DRAFT else "trial"
     if look.shown is None:
         parts = f"{length} {part}{'s' if length > 1 else ''}"
-        return f'<div class="story"><span>{parts}</span>{_story_button(1, "step through ▸", f"step through the {part}s")}</div>'
+        start = _story_button(1, "step through ▸", f"step through the {part}s")
+        return f'<div class="story"><span>{parts}</span>{start}</div>'
     return (
         f'<div class="story">{_story_button(-1, "‹", f"one {part} back")}'
         f'<span class="story-at">{part} <b>{look.shown}</b> of {length}</span>'
-        f'{_story_button(1, "next ›", f"one {part} on")}{_story_button(0, "show all", "show all")}</div>'
+        f"{_story_button(1, 'next ›', f'one {part} on')}{_story_button(0, 'show all', 'show all')}</div>"
     )
 
 
 def _story_button(by: int, words: str, label: str) -> str:
-    return (
-        f'<button type="button" class="small" data-act="story" data-by="{by}" aria-label="{label}">{words}</button>'
-    )
+    button = '<button type="button" class="small" data-act="story"'
+    return f'{button} data-by="{by}" aria-label="{label}">{words}</button>'
 
 
 def strip_title(step: StepTrace, labels: dict[int, str], parent: int) -> str:
@@ -114,8 +131,9 @@ def strip_title(step: StepTrace, labels: dict[int, str], parent: int) -> str:
     name = f' <span class="mono">{html_token(name_of(labels, token), 20)}</span>' if token is not None else ""
     return (
         "<h2>What was left to sample from</h2>"
-        f'<p class="view-hint">The target’s distribution after {where}{name}. A rejected guess is set to 0 and the rest '
-        "is rescaled, so no probability is lost.</p>"
+        f'<p class="view-hint">The target’s distribution after {where}{name}. A rejected guess is set to 0 '
+        "and the rest is rescaled, so no probability is lost. "
+        '<span class="swatch swatch-draft"></span>thin bars: the draft’s confidence</p>'
     )
 
 

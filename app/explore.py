@@ -60,9 +60,15 @@ def _build_ask(runner: RunSource) -> Ask:
     with gr.Column(elem_id="ask", elem_classes=["card"]):
         with gr.Row(elem_id="ask-row"):
             prompt = gr.Textbox(
-                show_label=False, placeholder="Ask something, or take an example", lines=1, max_lines=8,
-                container=False, scale=8, elem_id="prompt", label="Prompt",
-            )  # fmt: skip
+                show_label=False,
+                placeholder="Ask something, or take an example",
+                lines=1,
+                max_lines=8,
+                container=False,
+                scale=8,
+                elem_id="prompt",
+                label="Prompt",
+            )
             run = gr.Button("Run", variant="primary", elem_id="run", scale=0, min_width=110)
             stop = gr.Button("Stop", variant="stop", elem_id="stop", scale=0, min_width=110, visible=False)
         with gr.Row(elem_id="ask-line"):
@@ -127,15 +133,22 @@ def _run_events(
             runner, str(given["prompt"] or ""), settings, visitor_of(request), bool(given["compare"])
         )
         for count, event in enumerate(events):
-            visit, mark = (gr.skip(), gr.skip()) if event.visit is None else (event.visit, f"{settings.seed} {count}")
+            visit, mark = (
+                (gr.skip(), gr.skip()) if event.visit is None else (event.visit, f"{settings.seed} {count}")
+            )
             buttons = ready if event.over else [gr.skip(), gr.skip()]
             yield [visit, note_line(event.note, event.fault), mark, *buttons]
 
     for trigger in (asked.run.click, asked.form.prompt.submit):
         trigger(start, None, [asked.run, asked.stop, asked.note, look_state], **QUICK).then(
-            go, asked.form.inputs(), [visit_state, asked.note, tick, asked.run, asked.stop],
-            show_progress="hidden", concurrency_limit=1, concurrency_id="model", api_visibility="private",
-        )  # fmt: skip
+            go,
+            asked.form.inputs(),
+            [visit_state, asked.note, tick, asked.run, asked.stop],
+            show_progress="hidden",
+            concurrency_limit=1,
+            concurrency_id="model",
+            api_visibility="private",
+        )
 
     def halt(request: gr.Request) -> None:
         runner.stop(visitor_of(request))

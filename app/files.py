@@ -15,7 +15,7 @@ MAX_BYTES = 8_000_000
 MAX_STEPS = 4_200
 
 
-class ImportFault(ValueError):
+class TraceFileError(ValueError):
     """A file that can't be shown; the message names the fault in one sentence."""
 
 
@@ -36,20 +36,22 @@ def export_trace(run: RunTrace) -> Path:
 
 
 def import_trace(path: Path) -> Imported:
-    """Reads and audits a trace. Raises ImportFault for a file that is too big, no trace, or not consistent."""
+    """Reads and audits a trace. Raises TraceFileError for a file that can not be shown."""
     size = path.stat().st_size
     if size > MAX_BYTES:
-        raise ImportFault(f"The file has {size:,} bytes; a trace may have {MAX_BYTES:,}.")
+        raise TraceFileError(f"The file has {size:,} bytes; a trace may have {MAX_BYTES:,}.")
     try:
         run = RunTrace.from_json(path.read_bytes())
     except ValidationError as error:
-        raise ImportFault(f"This is not a trace that can be read: {_first(error)}") from None
+        raise TraceFileError(f"This is not a trace that can be read: {_first(error)}") from None
     except (RecursionError, ValueError) as error:
-        raise ImportFault(f"This is not a trace that can be read: {str(error)[:120] or 'it is nested too deep'}.") from None
+        raise TraceFileError(
+            f"This is not a trace that can be read: {str(error)[:120] or 'it is nested too deep'}."
+        ) from None
     if not run.steps:
-        raise ImportFault("This trace has no steps.")
+        raise TraceFileError("This trace has no steps.")
     if len(run.steps) > MAX_STEPS:
-        raise ImportFault(f"This trace has {len(run.steps):,} steps; up to {MAX_STEPS:,} can be shown.")
+        raise TraceFileError(f"This trace has {len(run.steps):,} steps; up to {MAX_STEPS:,} can be shown.")
     _check_references(run)
     return Imported(run, _audited(run))
 
@@ -69,15 +71,17 @@ def _check_references(run: RunTrace) -> None:
         if step.final is not None and step.final.node >= 0:
             named.append(step.final.node)
         if any(node >= nodes for node in named):
-            raise ImportFault(f"Step {position} names a node that its tree does not have.")
+            raise TraceFileError(f"Step {position} names a node that its tree does not have.")
         if position and not step.emitted.token:
-            raise ImportFault(f"Step {position} emitted no token.")
+            raise TraceFileError(f"Step {position} emitted no token.")
         if step.tree is not None and not _depths_hold(step.tree.parent, step.tree.depth):
-            raise ImportFault(f"Step {position} has a node whose level is not its parent's plus one.")
+            raise TraceFileError(f"Step {position} has a node whose level is not its parent's plus one.")
 
 
 def _depths_hold(parent: list[int], depth: list[int]) -> bool:
-    return all(own == (1 if above < 0 else depth[above] + 1) for above, own in zip(parent, depth, strict=True))
+    return all(
+        own == (1 if above < 0 else depth[above] + 1) for above, own in zip(parent, depth, strict=True)
+    )
 
 
 def _audited(run: RunTrace) -> str:

@@ -64,9 +64,7 @@ def _columns(character: str) -> int:
 
 def plotly_text(text: str) -> str:
     """Escaped for plotly, which reads tags and entities and sets ``$...$`` as a formula."""
-    return (
-        text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
-    )
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
 
 
 def html_text(text: str) -> str:

@@ -28,19 +28,29 @@ def build(gallery: Gallery) -> tuple[gr.Dropdown, gr.DownloadButton, gr.UploadBu
     """The menu of recorded runs, export and import, in the open context."""
     with gr.Row(elem_id="library"):
         menu = gr.Dropdown(
-            [(entry.title, entry.name) for entry in gallery.menu()], value=None, label="Open a recorded run",
-            elem_id="recorded", scale=3, min_width=240,
-        )  # fmt: skip
+            [(entry.title, entry.name) for entry in gallery.menu()],
+            value=None,
+            label="Open a recorded run",
+            elem_id="recorded",
+            scale=3,
+            min_width=240,
+        )
         export = gr.DownloadButton("Save this run", elem_id="export", size="md", scale=1, min_width=140)
-        upload = gr.UploadButton("Open a saved run", file_types=[".json"], elem_id="import", size="md", scale=1,
-                                 min_width=140)  # fmt: skip
+        upload = gr.UploadButton(
+            "Open a saved run", file_types=[".json"], elem_id="import", size="md", scale=1, min_width=140
+        )
     return menu, export, upload
 
 
 def wire(
-    demo: gr.Blocks, gallery: Gallery, made: tuple[gr.Dropdown, gr.DownloadButton, gr.UploadButton], parts: Parts,
-    visit_state: gr.State, look_state: gr.State, note: gr.HTML,
-) -> None:  # fmt: skip
+    demo: gr.Blocks,
+    gallery: Gallery,
+    made: tuple[gr.Dropdown, gr.DownloadButton, gr.UploadButton],
+    parts: Parts,
+    visit_state: gr.State,
+    look_state: gr.State,
+    note: gr.HTML,
+) -> None:
     """Events of the library, and the link that opens a recorded run at a step and a node."""
     menu, export, upload = made
     outputs = [visit_state, note, look_state, *parts.all()]
@@ -64,7 +74,7 @@ def wire(
         try:
             imported = files.import_trace(Path(path))
             return show(Visit(imported.run, Source.IMPORTED), session.opening(imported.run), imported.note)
-        except files.ImportFault as fault:
+        except files.TraceFileError as fault:
             return nothing(str(fault))
 
     def on_link(request: gr.Request) -> list[Any]:

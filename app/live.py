@@ -27,9 +27,13 @@ class Event:
 
 
 def run_events(
-    runner: RunSource, prompt: str, settings: Settings, visitor: str, compare: bool,
+    runner: RunSource,
+    prompt: str,
+    settings: Settings,
+    visitor: str,
+    compare: bool,
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Event]:  # fmt: skip
+) -> Iterator[Event]:
     """Runs the prompt, then plain decoding of the same prompt; faults end it with one sentence."""
     try:
         yield Event(None, runner.status().words)

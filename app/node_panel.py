@@ -28,8 +28,8 @@ def _root_panel(step: StepTrace, labels: dict[int, str]) -> str:
     token = html_token(name_of(labels, step.tree.root))
     return (
         f'<div class="panel">{_title(token, "root", "● last token")}'
-        "<p class='verdict'>Already part of the answer. The draft head guesses what comes after it; the target "
-        "checks every guess in one pass.</p></div>"
+        "<p class='verdict'>Already part of the answer. The draft head guesses what comes after it; the "
+        "target checks every guess in one pass.</p></div>"
     )
 
 
@@ -56,7 +56,12 @@ def _drafted_panel(run: RunTrace, step: StepTrace, labels: dict[int, str], node:
     path = " ".join(html_token(name_of(labels, tree.token[n]), 20) for n in tree.path(node))
     token = html_token(name_of(labels, tree.token[node]))
     rows = [
-        _row("draft's confidence", number(tree.confidence[node]), "confidence", _gauge(tree.confidence[node], "draft")),
+        _row(
+            "draft's confidence",
+            number(tree.confidence[node]),
+            "confidence",
+            _gauge(tree.confidence[node], "draft"),
+        ),
         _row("value along the path", number(tree.value[node]), "value"),
         _row("target's probability", number(tree.p[node]), "p", _gauge(tree.p[node], "target")),
     ]
@@ -101,7 +106,9 @@ def _formula(step: StepTrace, labels: dict[int, str], trial: Trial) -> str:
     token = tree.token[trial.node]
     now = _listed(trial, token)
     parent = tree.parent[trial.node]
-    earlier = [t for t in step.trials if tree.parent[t.node] == parent and t.node < trial.node and not t.accepted]
+    earlier = [
+        t for t in step.trials if tree.parent[t.node] == parent and t.node < trial.node and not t.accepted
+    ]
     lines = []
     if earlier and trial.sampled_from is None:
         last = earlier[-1]
@@ -128,7 +135,8 @@ def _listed(trial: Trial, token: int) -> float:
 def draw_bar(accept: float, draw: float, outcome: str) -> str:
     """A bar of length 1 cut at the accept probability, with the draw as a marker on it."""
     return (
-        f'<div class="draw" role="img" aria-label="the draw {three_digits(draw)} on a bar cut at {three_digits(accept)}">'
+        f'<div class="draw" role="img" aria-label="the draw {three_digits(draw)} on a bar cut at '
+        f'{three_digits(accept)}">'
         f'<span class="draw-accept" style="width:{100 * accept:.3f}%"><i>accept</i></span>'
         f'<span class="draw-reject"><i>reject</i></span>'
         f'<span class="draw-mark draw-{outcome}" style="left:{100 * draw:.3f}%"></span></div>'
@@ -153,7 +161,10 @@ def verdict(step: StepTrace, labels: dict[int, str], node: int) -> str:
             were = "was" if len(gone) == 1 else "were"
             share += f" of what is left after {names}{more} {were} rejected"
         if trial.proposal < 1:
-            share = f"{name} was drawn with probability {number(trial.proposal)}, so it is accepted with {number(trial.accept)}"
+            share = (
+                f"{name} was drawn with probability {number(trial.proposal)}, so it is accepted with "
+                f"{number(trial.accept)}"
+            )
         word = "below it: accepted" if trial.accepted else "not below it: rejected"
         return f"{share}; the draw {number(trial.draw)} is {word}."
     winner = next((t for t in siblings if t.accepted), None)
@@ -181,13 +192,13 @@ def _final_panel(step: StepTrace, labels: dict[int, str]) -> str:
     final = step.final
     if final is None:
         return (
-            '<div class="panel"><p class="verdict">The step ended with an accepted guess: the answer was complete, '
-            "so the target drew nothing more.</p></div>"
+            '<div class="panel"><p class="verdict">The step ended with an accepted guess: the answer was '
+            "complete, so the target drew nothing more.</p></div>"
         )
     token = html_token(name_of(labels, final.token))
     why = {
-        Origin.BONUS: "Every guess on the path was accepted and nothing was drafted after it, so the target's "
-        "distribution there gives one more token for free.",
+        Origin.BONUS: "Every guess on the path was accepted and nothing was drafted after it, so the "
+        "target's distribution there gives one more token for free.",
         Origin.RESIDUAL: "All guesses offered here were rejected, so the target draws from what is left.",
         Origin.PROMPT: "The target's first token, drawn from its distribution after the prompt.",
     }.get(final.origin, "")

@@ -62,7 +62,9 @@ def status_counts(step: StepTrace) -> str:
 
 def _pill(look: theme.Look, text: str) -> str:
     name = look.colour.replace("_", "-")
-    return f'<span class="pill pill-{name}"><span aria-hidden="true">{look.mark}</span> {html_text(text)}</span>'
+    return (
+        f'<span class="pill pill-{name}"><span aria-hidden="true">{look.mark}</span> {html_text(text)}</span>'
+    )
 
 
 # The answer.
@@ -80,7 +82,8 @@ def answer(run: RunTrace, selected: int, node: int | None, running: bool) -> str
     looks = theme.ORIGIN_LOOKS.items()
     used = {origin for step in run.steps for origin in step.emitted.origin}
     key = "".join(
-        f'<span class="key-item"><span class="tok {_origin_class(origin)}">{look.mark}</span> {_origin_words(origin)}</span>'
+        f'<span class="key-item"><span class="tok {_origin_class(origin)}">{look.mark}</span> '
+        f"{_origin_words(origin)}</span>"
         for origin, look in looks
         if origin in used
     )
@@ -101,7 +104,14 @@ def _origin_words(origin: Origin) -> str:
 
 
 def _answer_token(
-    run: RunTrace, position: int, token: int, origin: Origin, at: int, text: str, selected: int, node: int | None
+    run: RunTrace,
+    position: int,
+    token: int,
+    origin: Origin,
+    at: int,
+    text: str,
+    selected: int,
+    node: int | None,
 ) -> str:
     classes = ["tok", _origin_class(origin)]
     shown_node = FINAL if at == ROOT else at
@@ -109,7 +119,9 @@ def _answer_token(
         classes.append("here")
         if shown_node == node:
             classes.append("chosen")
-    body = html_text(text).replace("\n", '<span class="nl">↵</span>\n') if text else '<span class="nl">·</span>'
+    body = (
+        html_text(text).replace("\n", '<span class="nl">↵</span>\n') if text else '<span class="nl">·</span>'
+    )
     title = f"{origin.value}, step {run.steps[position].index}"
     del token
     return (
@@ -149,7 +161,9 @@ def _ratio(run: RunTrace, baseline: RunTrace | None, waiting: str) -> str:
     ratio = run.tokens_per_s / baseline.tokens_per_s
     word = "faster" if ratio >= 1 else "slower"
     return _meter(
-        "against vanilla", f"{number(ratio)}×", f"{word}; vanilla {_digits(baseline.tokens_per_s)} tokens a second"
+        "against vanilla",
+        f"{number(ratio)}×",
+        f"{word}; vanilla {_digits(baseline.tokens_per_s)} tokens a second",
     )
 
 
@@ -170,7 +184,8 @@ def _split(run: RunTrace) -> str:
     words = " · ".join(f"{name} {100 * time / total:.0f}%" for name, _, time in times)
     return (
         '<div class="meter meter-wide"><span class="meter-label">where the time went</span>'
-        f'<span class="split" role="img" aria-label="{words}">{bars}</span><span class="meter-note">{words}</span></div>'
+        f'<span class="split" role="img" aria-label="{words}">{bars}</span>'
+        f'<span class="meter-note">{words}</span></div>'
     )
 
 
@@ -180,6 +195,6 @@ def over_line(counts: Overview) -> str:
         return "<h2>Over the run</h2><p class='view-hint'>Nothing was drafted in this run.</p>"
     return (
         f"<h2>Over the run</h2><p class='view-hint'>{counts.paid} of {counts.drafted} guesses paid "
-        f"({100 * counts.paid / counts.drafted:.0f}%). Rates count every guess whose parent was accepted, tested or not; "
-        "bars are 95% intervals, green dashes the target’s own mean probability there.</p>"
+        f"({100 * counts.paid / counts.drafted:.0f}%). Rates count every guess whose parent was accepted, "
+        "tested or not; bars are 95% intervals, green dashes the target’s own mean probability there.</p>"
     )

@@ -81,7 +81,8 @@ def plotly_view(
 ) -> gr.HTML:
     """A component showing ``figure``. ``label`` names it to screen readers; ``keys`` makes it focusable.
 
-    Several may stand on a page, drawn lowest ``order`` first when they change together; one in a closed tab is drawn at full size when the tab opens.
+    Several may stand on a page, drawn lowest ``order`` first when they change together; one in a
+    closed tab is drawn at full size when the tab opens.
     """
     import gradio as gr
 
@@ -95,7 +96,8 @@ def plotly_view(
     return gr.HTML(
         value=figure_value(figure),
         html_template=template,
-        js_on_load=f"window.eaglePage.mountFigure(element, props, trigger, watch, {order}, ['click', 'press']);",
+        # gradio learns a component's own events from the quoted names in its script
+        js_on_load=f"window.eaglePage.mountFigure(element, props, trigger, watch, {order}); // 'press'",
         elem_id=elem_id,
         elem_classes=["figure-view"],
         apply_default_css=False,

@@ -135,7 +135,9 @@ class Runner:
 class _LiveRun:
     """One live run; holds the model only while it is iterated."""
 
-    def __init__(self, pair: Pair, prompt: object, settings: Settings, stop: threading.Event, lock: threading.Lock):
+    def __init__(
+        self, pair: Pair, prompt: object, settings: Settings, stop: threading.Event, lock: threading.Lock
+    ):
         self._pair, self._prompt, self._settings = pair, prompt, settings
         self._stop, self._lock = stop, lock
         self._steps: list[StepTrace] = []
@@ -160,7 +162,9 @@ class _LiveRun:
 class ReplayRunner:
     """Stands in for a live runner: every prompt is answered with the same recorded run."""
 
-    def __init__(self, run: RunTrace, vanilla: RunTrace | None = None, pause: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, run: RunTrace, vanilla: RunTrace | None = None, pause: Callable[[], None] | None = None
+    ) -> None:
         self._runs = {Method.VANILLA: vanilla or run}
         self._run = run
         self._pause = pause
@@ -179,9 +183,11 @@ class ReplayRunner:
         run = self._runs.get(settings.method, self._run)
         flag = self._stops[visitor] = threading.Event()
         prompted = run.model_copy(
-            update={"prompt": run.prompt.model_copy(update={"text": prompt}),
-                    "settings": settings.model_copy(update={"seed": settings.seed or run.seed})}
-        )  # fmt: skip
+            update={
+                "prompt": run.prompt.model_copy(update={"text": prompt}),
+                "settings": settings.model_copy(update={"seed": settings.seed or run.seed}),
+            }
+        )
         return _Replay(prompted, flag, self._pause)
 
     def stop(self, visitor: str) -> None:
@@ -252,7 +258,20 @@ def _one_sentence(error: Exception) -> str:
 
     known = isinstance(error, SettingsError) or type(error).__module__.startswith("eagle.")
     text = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-    return text if known else f"The model could not be loaded ({type(error).__name__}). Recorded runs still work."
+    return (
+        text
+        if known
+        else f"The model could not be loaded ({type(error).__name__}). Recorded runs still work."
+    )
 
 
-__all__ = ["Decoding", "PairStatus", "ReplayRunner", "RunSource", "Runner", "State", "first_steps", "vanilla_of"]
+__all__ = [
+    "Decoding",
+    "PairStatus",
+    "ReplayRunner",
+    "RunSource",
+    "Runner",
+    "State",
+    "first_steps",
+    "vanilla_of",
+]

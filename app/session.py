@@ -63,7 +63,7 @@ def step_of(run: RunTrace, look: Look) -> StepTrace:
 
 
 def opening(run: RunTrace) -> Look:
-    """Where a run opens: the first step with a rejection followed by an accepted sibling, that node chosen."""
+    """Where a run opens: at the first node accepted after a sibling was rejected."""
     for index, step in enumerate(run.steps):
         node = _rescued(step)
         if node is not None:
@@ -113,10 +113,7 @@ def tell(run: RunTrace, look: Look, by: int) -> Look:
     if length == 0:
         return look
     at = look.shown
-    if at is None:
-        at = 1 if by > 0 else length - 1
-    else:
-        at = at + by
+    at = (1 if by > 0 else length - 1) if at is None else at + by
     if at >= length and look.view is View.DRAFT:
         return replace(look, shown=None)
     if at > length:
@@ -132,7 +129,7 @@ def tell_all(look: Look) -> Look:
 
 
 def telling_node(step: StepTrace) -> int:
-    """The node worth opening first: a rescued one, else one rejected, else one accepted, else the target's own."""
+    """The node to open first: a rescued one, else a rejected, an accepted, or the target's own."""
     node = _rescued(step)
     if node is not None:
         return node
@@ -240,23 +237,26 @@ def act(run: RunTrace, look: Look, event: dict[str, object]) -> Look:
     ``{"act": "key", "key": "ArrowUp"}``, ``{"act": "cut"}``.
     """
     kind = event.get("act")
-    if kind == "step":
-        moved = to_step(run, look, _whole(event.get("step"), look.step))
-        return to_node(run, moved, _whole(event.get("node"), moved.node)) if "node" in event else moved
-    if kind == "by":
-        return to_step(run, look, look.step + _whole(event.get("by"), 0))
-    if kind == "node":
-        return to_node(run, look, _whole(event.get("node"), look.node))
+    if kind in ("step", "by"):
+        return _moved(run, look, event)
     if kind == "view" and event.get("view") in set(View):
         return to_view(look, View(str(event["view"])))
     if kind == "story":
         by = _whole(event.get("by"), 0)
         return tell(run, look, max(-1, min(1, by))) if by else tell_all(look)
+    if kind == "node":
+        return to_node(run, look, _whole(event.get("node"), look.node))
     if kind == "key":
         return walk(run, look, str(event.get("key")))
-    if kind == "cut":
-        return replace(look, cut=not look.cut)
-    return look
+    return replace(look, cut=not look.cut) if kind == "cut" else look
+
+
+def _moved(run: RunTrace, look: Look, event: dict[str, object]) -> Look:
+    """To a step by its number, with or without a node, or by so many steps."""
+    if event.get("act") == "by":
+        return to_step(run, look, look.step + _whole(event.get("by"), 0))
+    moved = to_step(run, look, _whole(event.get("step"), look.step))
+    return to_node(run, moved, _whole(event.get("node"), moved.node)) if "node" in event else moved
 
 
 def _whole(value: object, otherwise: int | None) -> int:

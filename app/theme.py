@@ -143,6 +143,16 @@ def three_digits(number: float) -> str:
     return text.replace("-0.", "-.", 1) if text.startswith("-0.") else text
 
 
+def told_apart(a: float, b: float) -> tuple[str, str]:
+    """Two numbers that are compared, with as many digits as it takes to see which is larger."""
+    first, second = three_digits(a), three_digits(b)
+    digits = 4
+    while first == second and a != b and digits <= 17:
+        first, second = f"{a:.{digits}g}", f"{b:.{digits}g}"
+        digits += 1
+    return first, second
+
+
 def gradio_theme() -> gradio.themes.Base:
     """Gradio's own parts in the same colours and in system fonts."""
     import gradio as gr

@@ -9,6 +9,7 @@ import gradio as gr
 
 from app import controls, panels, session
 from app.figures import overview as over
+from app.figures.candidates import candidates
 from app.figures.residual import filmstrip, parent_of
 from app.figures.steps import step_bar
 from app.figures.tree import draft_tree
@@ -32,6 +33,7 @@ class Parts:
     steps: gr.HTML
     views: gr.HTML
     tree: gr.HTML
+    candidates: gr.HTML
     node: gr.HTML
     strip_title: gr.HTML
     strip: gr.HTML
@@ -79,6 +81,7 @@ def build_parts(drawn: dict[str, Any]) -> Parts:
         with gr.Column(elem_id="tree-card", elem_classes=["card"], min_width=0):
             act("views")
             figure("tree", "The draft tree of the step", keys=True, order=0)
+            figure("candidates", "Everything drafted, kept and cut", visible=False)
         with gr.Column(elem_id="node-card", elem_classes=["card"], min_width=0):
             plain("node")
     with gr.Column(elem_id="strip-card", elem_classes=["card"]):
@@ -95,7 +98,9 @@ def build_parts(drawn: dict[str, Any]) -> Parts:
                 with gr.Column(min_width=0):
                     gr.HTML(f"<h3>{title}</h3>", apply_default_css=False)
                     figure(name, title, order=3)
-    made["link"] = gr.HTML(drawn["link"], elem_id="link", visible="hidden", js_on_load=LINK, apply_default_css=False)
+    made["link"] = gr.HTML(
+        drawn["link"], elem_id="link", visible="hidden", js_on_load=LINK, apply_default_css=False
+    )
     return Parts(**made)
 
 
@@ -113,6 +118,7 @@ def render(visit: Visit, look: Look, run_too: bool = True) -> dict[str, Any]:
         "steps": step_bar(run, look.step),
         "views": controls.views(run, look),
         "tree": draft_tree(step, labels, look, root),
+        "candidates": candidates(step.tree if cut_shown(look) else None, labels),
         "node": node_panel(run, step, labels, look.node),
         "strip_title": controls.strip_title(step, labels, parent),
         "strip": filmstrip(step, labels, parent, told),
@@ -131,6 +137,11 @@ def render(visit: Visit, look: Look, run_too: bool = True) -> dict[str, Any]:
     return drawn
 
 
+def cut_shown(look: Look) -> bool:
+    """Whether what rerank cut is on screen."""
+    return look.cut and look.view is View.DRAFT
+
+
 def updates(visit: Visit, look: Look, before: Look | None) -> list[Any]:
     """The new look and one update a component; ``before`` None means that the run changed too."""
     if look == before:
@@ -145,5 +156,8 @@ def updates(visit: Visit, look: Look, before: Look | None) -> list[Any]:
             values.append(gr.skip())
         else:
             value = drawn[field.name]
-            values.append(value if isinstance(value, str) else figure_value(value))
+            value = value if isinstance(value, str) else figure_value(value)
+            values.append(
+                gr.update(value=value, visible=cut_shown(look)) if field.name == "candidates" else value
+            )
     return values

@@ -32,13 +32,72 @@ from eagle.trace import (
     six,
 )
 
-WORDS = [" the", " a", " of", " to", " and", " sky", " looks", " blue", " because", " sunlight", " scatters", " air", " light", " is", " in", ".", ",", "\n", " that", " it", " molecules", " waves", " shorter", " more", " than", " red", "<0xE2><0x80>", " explanation", " approximately", "1e5"]
+WORDS = [
+    " the",
+    " a",
+    " of",
+    " to",
+    " and",
+    " sky",
+    " looks",
+    " blue",
+    " because",
+    " sunlight",
+    " scatters",
+    " air",
+    " light",
+    " is",
+    " in",
+    ".",
+    ",",
+    "\n",
+    " that",
+    " it",
+    " molecules",
+    " waves",
+    " shorter",
+    " more",
+    " than",
+    " red",
+    "<0xE2><0x80>",
+    " explanation",
+    " approximately",
+    "1e5",
+]
 HOSTILE = [
-    "<b>", "</b>", "<br>", "<script>alert(1)</script>", '<img src=x onerror="window.hacked=1">', "&lt;", "%{x}",
-    "<extra></extra>", "$", "$$", "$x$", "\n", "\n\n", "\t", " ", "  ", "", "1e5", "a", " a", "a", "x" * 60,
-    '"quoted"', "`tick`", "${1+1}", "{{value}}", "<0xF0><0x9F>", "\u202egnp", "\u200b", "漢字", "😀",
+    "<b>",
+    "</b>",
+    "<br>",
+    "<script>alert(1)</script>",
+    '<img src=x onerror="window.hacked=1">',
+    "&lt;",
+    "%{x}",
+    "<extra></extra>",
+    "$",
+    "$$",
+    "$x$",
+    "\n",
+    "\n\n",
+    "\t",
+    " ",
+    "  ",
+    "",
+    "1e5",
+    "a",
+    " a",
+    "a",
+    "x" * 60,
+    '"quoted"',
+    "`tick`",
+    "${1+1}",
+    "{{value}}",
+    "<0xF0><0x9F>",
+    "\u202egnp",
+    "\u200b",
+    "漢字",
+    "😀",
     "<a href='javascript:alert(1)'>",
-]  # fmt: skip
+]
 LISTED = 6
 
 
@@ -72,8 +131,10 @@ def _draft(rng: np.random.Generator, shape: Tree, size: int, target: list[np.nda
     cut = sorted(order[shape.total :])
     number = {ROOT: ROOT} | {old: new for new, old in enumerate(kept + cut)}
     del target
-    return {"kept": [(number[rows[i][0]], *rows[i][1:]) for i in kept],
-            "cut": [(number[rows[i][0]], *rows[i][1:]) for i in cut]}  # fmt: skip
+    return {
+        "kept": [(number[rows[i][0]], *rows[i][1:]) for i in kept],
+        "cut": [(number[rows[i][0]], *rows[i][1:]) for i in cut],
+    }
 
 
 def _step(
@@ -85,7 +146,7 @@ def _step(
     p_at: dict[int, np.ndarray] = {}
     for node in [ROOT, *range(len(kept))]:
         p = _distribution(rng, size, 2.0)
-        for child, row in enumerate(kept):  # the draft knows something: mix its confidences in
+        for row in kept:  # the draft knows something: mix its confidences in
             if row[0] == node:
                 p[row[2]] += mix * row[3]
         p_at[node] = p / p.sum()
@@ -103,9 +164,16 @@ def _step(
         for child, trial in zip(children, verdict.trials, strict=False):
             status[child] = Status.ACCEPTED if trial.accepted else Status.REJECTED
             trials.append(
-                Trial(node=child, proposal=1.0, accept=trial.accept, draw=trial.draw, accepted=trial.accepted,
-                      before=_listed(trial.before, tokens), normaliser=min(1.0, trial.normaliser))
-            )  # fmt: skip
+                Trial(
+                    node=child,
+                    proposal=1.0,
+                    accept=trial.accept,
+                    draw=trial.draw,
+                    accepted=trial.accepted,
+                    before=_listed(trial.before, tokens),
+                    normaliser=min(1.0, trial.normaliser),
+                )
+            )
         if verdict.final is not None:
             drawn = verdict.final
             break
@@ -113,8 +181,15 @@ def _step(
         at = children[verdict.accepted]
         path.append(at)
     origin = Origin.RESIDUAL if children else Origin.BONUS
-    final = Final(token=drawn.token, origin=origin, node=at, draw=drawn.draw, low=drawn.low, high=drawn.high,
-                  drawn_from=_listed(drawn.drawn_from, tokens))  # fmt: skip
+    final = Final(
+        token=drawn.token,
+        origin=origin,
+        node=at,
+        draw=drawn.draw,
+        low=drawn.low,
+        high=drawn.high,
+        drawn_from=_listed(drawn.drawn_from, tokens),
+    )
     emitted = [kept[node][2] for node in path] + [drawn.token]
     tree = TreeTrace(
         root=root,
@@ -125,16 +200,30 @@ def _step(
         value=[six(row[4]) for row in kept],
         p=[six(float(p_at[row[0]][row[2]])) for row in kept],
         status=status,
-        cut=Cut(parent=[row[0] for row in rows["cut"]], token=[row[2] for row in rows["cut"]],
-                confidence=[six(row[3]) for row in rows["cut"]]),
-    )  # fmt: skip
+        cut=Cut(
+            parent=[row[0] for row in rows["cut"]],
+            token=[row[2] for row in rows["cut"]],
+            confidence=[six(row[3]) for row in rows["cut"]],
+        ),
+    )
     return StepTrace(
-        index=index, context=context, tree=tree, trials=trials, final=final,
-        emitted=Emitted(token=emitted, origin=[Origin.DRAFT] * len(path) + [origin], node=[*path, ROOT],
-                        text=[labels[token] for token in emitted]),
-        times=Times(draft_ms=round(18 + 4 * rng.random(), 4), verify_ms=round(70 + 9 * rng.random(), 4),
-                    commit_ms=round(1 + rng.random(), 4)),
-    )  # fmt: skip
+        index=index,
+        context=context,
+        tree=tree,
+        trials=trials,
+        final=final,
+        emitted=Emitted(
+            token=emitted,
+            origin=[Origin.DRAFT] * len(path) + [origin],
+            node=[*path, ROOT],
+            text=[labels[token] for token in emitted],
+        ),
+        times=Times(
+            draft_ms=round(18 + 4 * rng.random(), 4),
+            verify_ms=round(70 + 9 * rng.random(), 4),
+            commit_ms=round(1 + rng.random(), 4),
+        ),
+    )
 
 
 def synthetic_run(
@@ -146,7 +235,7 @@ def synthetic_run(
     mix: float = 1.5,
     prompt: str = "Why is the sky blue?",
 ) -> RunTrace:
-    """A run of ``steps`` steps after the prompt's pass. ``mix``: how often the target agrees with the draft."""
+    """A run of ``steps`` steps after the prompt's pass; ``mix``: how much the target heeds the draft."""
     rng = np.random.default_rng(seed)
     shape = Tree.parse(tree) if isinstance(tree, str) else tree
     names = labels or WORDS
@@ -155,12 +244,23 @@ def synthetic_run(
     top = [int(t) for t in np.argsort(-p)[:LISTED]]
     tokens = list(dict.fromkeys([drawn.token, *top]))
     first = StepTrace(
-        index=0, context=5, tree=None, trials=[],
-        final=Final(token=drawn.token, origin=Origin.PROMPT, node=ROOT, draw=drawn.draw, low=drawn.low,
-                    high=drawn.high, drawn_from=_listed(p, tokens)),
+        index=0,
+        context=5,
+        tree=None,
+        trials=[],
+        final=Final(
+            token=drawn.token,
+            origin=Origin.PROMPT,
+            node=ROOT,
+            draw=drawn.draw,
+            low=drawn.low,
+            high=drawn.high,
+            drawn_from=_listed(p, tokens),
+        ),
         emitted=Emitted(token=[drawn.token], origin=[Origin.PROMPT], node=[ROOT], text=[names[drawn.token]]),
-        times=Times(verify_ms=120.5), labels=dict(enumerate(names)),
-    )  # fmt: skip
+        times=Times(verify_ms=120.5),
+        labels=dict(enumerate(names)),
+    )
     made = [first]
     for index in range(1, steps + 1):
         context = 5 + sum(len(step.emitted) for step in made)
@@ -169,13 +269,30 @@ def synthetic_run(
     emitted = sum(len(step.emitted) for step in made)
     return RunTrace(
         pair=PairInfo(
-            target=ModelInfo(name="made-up target", hash=None, dtype="float32", weights="fp32", device="cpu",
-                             parameters=135_000_000),
-            head=ModelInfo(name="made-up head", hash=None, dtype="float32", weights="fp32", device="cpu",
-                           parameters=4_000_000),
+            target=ModelInfo(
+                name="made-up target",
+                hash=None,
+                dtype="float32",
+                weights="fp32",
+                device="cpu",
+                parameters=135_000_000,
+            ),
+            head=ModelInfo(
+                name="made-up head",
+                hash=None,
+                dtype="float32",
+                weights="fp32",
+                device="cpu",
+                parameters=4_000_000,
+            ),
         ),
         settings=Settings(temperature=temperature, seed=seed, max_new_tokens=min(4096, emitted), tree=shape),
-        seed=seed, prompt=PromptTrace(text=prompt, token=[0, 1, 2], labels=names[:3], chat=True),
-        steps=made, finish=Finish.LENGTH, text="".join(t for step in made for t in step.emitted.text),
-        new_tokens=emitted, target_passes=steps, packages={"python": f"{math.pi:.2f}"},
-    )  # fmt: skip
+        seed=seed,
+        prompt=PromptTrace(text=prompt, token=[0, 1, 2], labels=names[:3], chat=True),
+        steps=made,
+        finish=Finish.LENGTH,
+        text="".join(t for step in made for t in step.emitted.text),
+        new_tokens=emitted,
+        target_passes=steps,
+        packages={"python": f"{math.pi:.2f}"},
+    )

@@ -82,11 +82,18 @@ def draw_boxes(
     ]
 
 
-def _line(path: Path, colour: str, width: float, dash: str = "solid", fill: str | None = None) -> dict[str, Any]:
+def _line(
+    path: Path, colour: str, width: float, dash: str = "solid", fill: str | None = None
+) -> dict[str, Any]:
     trace: dict[str, Any] = {
-        "type": "scatter", "mode": "lines", "x": path[0], "y": path[1], "hoverinfo": "skip", "cliponaxis": False,
+        "type": "scatter",
+        "mode": "lines",
+        "x": path[0],
+        "y": path[1],
+        "hoverinfo": "skip",
+        "cliponaxis": False,
         "line": {"color": theme.light(colour), "width": width, "dash": dash},
-    }  # fmt: skip
+    }
     if fill is not None:
         trace |= {"fill": "toself", "fillcolor": theme.light(fill)}
     return trace
@@ -155,13 +162,29 @@ def _bars(boxes: Sequence[Box]) -> list[dict[str, Any]]:
 
 def _texts(boxes: Sequence[Box]) -> list[dict[str, Any]]:
     def text(
-        xs: list[float], ys: list[float], texts: list[str], colours: list[str], position: str, size: float, family: str
+        xs: list[float],
+        ys: list[float],
+        texts: list[str],
+        colours: list[str],
+        position: str,
+        size: float,
+        family: str,
     ) -> dict[str, Any]:
         return {
-            "type": "scatter", "mode": "text", "x": xs, "y": ys, "text": texts, "textposition": position,
-            "hoverinfo": "skip", "cliponaxis": False,
-            "textfont": {"size": size, "family": family, "color": [theme.light(colour) for colour in colours]},
-        }  # fmt: skip
+            "type": "scatter",
+            "mode": "text",
+            "x": xs,
+            "y": ys,
+            "text": texts,
+            "textposition": position,
+            "hoverinfo": "skip",
+            "cliponaxis": False,
+            "textfont": {
+                "size": size,
+                "family": family,
+                "color": [theme.light(colour) for colour in colours],
+            },
+        }
 
     def lift(box: Box) -> float:
         return 0.0 if box.bar is None else (4.0 if box.second_bar is not None else 1.5)
@@ -169,22 +192,47 @@ def _texts(boxes: Sequence[Box]) -> list[dict[str, Any]]:
     labels = [f"<b>{box.label}</b>" if STYLES[box.style].bold else box.label for box in boxes]
     inks = [STYLES[box.style].text for box in boxes]
     out = [
-        text([b.x + 3 for b in boxes], [b.middle - lift(b) for b in boxes], labels, inks, "middle right", 13, theme.SANS)
+        text(
+            [b.x + 3 for b in boxes],
+            [b.middle - lift(b) for b in boxes],
+            labels,
+            inks,
+            "middle right",
+            13,
+            theme.SANS,
+        )
     ]
     numbered = [box for box in boxes if box.number]
     if numbered:
-        colours = ["on_final" if b.style == "emitted" else "cut" if b.style == "passed_over" else "draft" for b in numbered]
+        colours = [
+            "on_final" if b.style == "emitted" else "cut" if b.style == "passed_over" else "draft"
+            for b in numbered
+        ]
         out.append(
-            text([b.x + b.width - 4 for b in numbered], [b.middle - lift(b) for b in numbered],
-                 [b.number for b in numbered], colours, "middle left", 12, theme.SANS)
-        )  # fmt: skip
+            text(
+                [b.x + b.width - 4 for b in numbered],
+                [b.middle - lift(b) for b in numbered],
+                [b.number for b in numbered],
+                colours,
+                "middle left",
+                12,
+                theme.SANS,
+            )
+        )
     captioned = [box for box in boxes if box.caption]
     if captioned:
         colours = [CAPTIONS.get(box.style, "muted") for box in captioned]
         out.append(
-            text([b.x - 1 for b in captioned], [b.y + b.height + 9 for b in captioned],
-                 [b.caption for b in captioned], colours, "middle right", 11.5, theme.SANS)
-        )  # fmt: skip
+            text(
+                [b.x - 1 for b in captioned],
+                [b.y + b.height + 9 for b in captioned],
+                [b.caption for b in captioned],
+                colours,
+                "middle right",
+                11.5,
+                theme.SANS,
+            )
+        )
     return out
 
 
@@ -200,11 +248,13 @@ def _targets(boxes: Sequence[Box]) -> dict[str, Any]:
     """Unseen markers along each box that take the hover and the click; customdata is the node."""
     shares = (0.12, 0.37, 0.63, 0.88)
     return {
-        "type": "scatter", "mode": "markers", "cliponaxis": False,
+        "type": "scatter",
+        "mode": "markers",
+        "cliponaxis": False,
         "x": [round(box.x + box.width * share, 1) for box in boxes for share in shares],
         "y": [box.middle for box in boxes for _ in shares],
         "customdata": [box.node for box in boxes for _ in shares],
         "hovertext": [box.hover for box in boxes for _ in shares],
         "hoverinfo": "text",
         "marker": {"size": 26, "opacity": 0, "color": theme.light("accent")},
-    }  # fmt: skip
+    }

@@ -28,27 +28,40 @@ class Canvas:
         _outline(self.ghosts, x, middle, width, thickness)
 
     def text(
-        self, x: float, y: float, text: str, colour: str = "ink", *, to: str = "right", size: float = 12.5,
+        self,
+        x: float,
+        y: float,
+        text: str,
+        colour: str = "ink",
+        *,
+        to: str = "right",
+        size: float = 12.5,
         bold: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Escaped text that runs to the right of x, or to the left of it."""
         self.texts.setdefault((f"middle {to}", size), []).append((x, y, text, colour, bold))
 
     def traces(self) -> list[dict[str, Any]]:
         out = []
         if self.ghosts[0]:
-            out.append(_filled(self.ghosts, "sunken", {"color": theme.light("edge"), "width": 1, "dash": "dot"}))
+            out.append(
+                _filled(self.ghosts, "sunken", {"color": theme.light("edge"), "width": 1, "dash": "dot"})
+            )
         out += [_filled(path, colour, {"width": 0}) for colour, path in self.fills.items()]
         for (position, size), texts in self.texts.items():
             out.append(
                 {
-                    "type": "scatter", "mode": "text", "hoverinfo": "skip", "cliponaxis": False,
-                    "x": [text[0] for text in texts], "y": [text[1] for text in texts],
+                    "type": "scatter",
+                    "mode": "text",
+                    "hoverinfo": "skip",
+                    "cliponaxis": False,
+                    "x": [text[0] for text in texts],
+                    "y": [text[1] for text in texts],
                     "text": [f"<b>{text[2]}</b>" if text[4] else text[2] for text in texts],
                     "textposition": position,
                     "textfont": {"size": size, "color": [theme.light(text[3]) for text in texts]},
                 }
-            )  # fmt: skip
+            )
         return out
 
 
@@ -60,6 +73,14 @@ def _outline(path: Path, x: float, middle: float, width: float, thickness: float
 
 def _filled(path: Path, colour: str, line: dict[str, Any]) -> dict[str, Any]:
     return {
-        "type": "scatter", "mode": "lines", "x": path[0], "y": path[1], "fill": "toself", "hoverinfo": "skip",
-        "fillcolor": theme.light(colour), "line": line, "name": colour, "cliponaxis": False,
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "lines",
+        "x": path[0],
+        "y": path[1],
+        "fill": "toself",
+        "hoverinfo": "skip",
+        "fillcolor": theme.light(colour),
+        "line": line,
+        "name": colour,
+        "cliponaxis": False,
+    }

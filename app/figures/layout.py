@@ -40,7 +40,9 @@ def place(step: StepTrace, with_final: bool = True) -> Placed:
         children[above].append(node)
     if with_final and step.final is not None:
         children[step.final.node].append(FINAL)
-    column, row, parent = {ROOT: 0}, {}, {}
+    column: dict[int, int] = {ROOT: 0}
+    row: dict[int, int] = {}
+    parent: dict[int, int] = {}
     order: list[int] = []
     next_row = 0
 

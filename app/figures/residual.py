@@ -13,15 +13,16 @@ from app.figures.canvas import Canvas
 from app.labels import name_of, plotly_token
 from app.plotly_view import hidden_axis, make_figure
 from app.session import FINAL
-from app.theme import three_digits
+from app.theme import three_digits, told_apart
 from eagle.trace import ROOT, Distribution, StepTrace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-LABEL, BARS, NUMBER, GAP = 96.0, 108.0, 58.0, 24.0
-FRAME = LABEL + BARS + NUMBER
-ROW, BAR, TITLE, LEFT = 23.0, 13.0, 56.0, 4.0
+LABEL, NUMBER, GAP = 96.0, 58.0, 24.0
+BAR_LENGTHS = {1: 300.0, 2: 260.0, 3: 190.0}  # of probability 1, by how many frames there are
+SHORTEST_BARS = 112.0
+ROW, BAR, TITLE, LEFT = 24.0, 12.0, 54.0, 4.0
 REST = -1
 
 
@@ -39,7 +40,10 @@ class Frame:
     @property
     def entries(self) -> list[tuple[int, float]]:
         """(token, probability), unlisted tokens summed at the end."""
-        return [*zip(self.distribution.token, self.distribution.p, strict=True), (REST, self.distribution.rest)]
+        return [
+            *zip(self.distribution.token, self.distribution.p, strict=True),
+            (REST, self.distribution.rest),
+        ]
 
 
 def parent_of(step: StepTrace, node: int | None) -> int:
@@ -64,7 +68,9 @@ def frames(step: StepTrace, labels: dict[int, str], parent: int, told: int | Non
             continue
         token = tree.token[trial.node]
         sign, word = ("<", "accepted") if trial.accepted else ("≥", "rejected")
-        note = f"{_name(labels, token)}: draw {three_digits(trial.draw)} {sign} {three_digits(trial.accept)}, {word}"
+        draw, accept = told_apart(trial.draw, trial.accept)
+        test = f"draw {draw} {sign} {accept}"
+        note = f"{_name(labels, token)}: {test}, {word}"
         out.append(Frame(_title(labels, gone), note, trial.before, token, word, tuple(gone)))
         if not trial.accepted:
             gone.append(token)
@@ -86,19 +92,25 @@ def _name(labels: dict[int, str], token: int) -> str:
 def filmstrip(step: StepTrace, labels: dict[int, str], parent: int, told: int | None = None) -> Figure:
     """The strip as a figure; a single frame where nothing was rejected."""
     strip = frames(step, labels, parent, told)
+    bars = BAR_LENGTHS.get(len(strip), SHORTEST_BARS)
+    pitch = LABEL + bars + NUMBER + GAP
     rows = max((len(frame.entries) for frame in strip), default=1)
-    width = max(LEFT * 2 + len(strip) * (FRAME + GAP) - GAP, 300.0)
+    width = max(LEFT * 2 + len(strip) * pitch - GAP, 300.0)
     height = TITLE + rows * ROW + 6
     canvas = Canvas()
     for index, frame in enumerate(strip):
-        _draw(canvas, frame, strip[index - 1] if index else None, labels, LEFT + index * (FRAME + GAP))
+        drawing = _Drawing(canvas, labels, LEFT + index * pitch, bars)
+        drawing.frame(frame, strip[index - 1] if index else None)
+        if index == 0:
+            drawing.confidences(frame, _confidences(step, parent))
     if not strip:
         canvas.text(LEFT, TITLE / 2, "Nothing was tried here yet.", "muted")
     return make_figure(
         canvas.traces(),
         int(height),
-        alt=f"{len(strip)} distributions: " + "; then ".join(f"{frame.title}, {frame.note}" for frame in strip),
-        min_width=int(width),
+        alt=f"{len(strip)} distributions: "
+        + "; then ".join(f"{frame.title}, {frame.note}" for frame in strip),
+        min_width=int(width) if len(strip) > 1 else 0,
         xaxis=hidden_axis(range=[0, width], fixedrange=True),
         yaxis=hidden_axis(range=[height, 0], fixedrange=True),
         margin={"l": 0, "r": 0, "t": 0, "b": 0},
@@ -109,23 +121,55 @@ def filmstrip(step: StepTrace, labels: dict[int, str], parent: int, told: int | 
     )
 
 
-def _draw(canvas: Canvas, frame: Frame, before: Frame | None, labels: dict[int, str], x: float) -> None:
-    canvas.text(x, 12, frame.title, "ink", size=14, bold=True)
-    canvas.text(x, 33, frame.note, frame.colour)
-    earlier = dict(before.entries) if before else {}
-    zero = x + LABEL
-    for row, (token, p) in enumerate(frame.entries):
-        y = TITLE + (row + 0.5) * ROW
-        offered, struck = token == frame.offered, token in frame.gone
-        text = "all the rest" if token == REST else plotly_token(name_of(labels, token), 12)
-        canvas.text(zero - 3, y, text, _text_colour(frame, offered, struck or token == REST), to="left", bold=offered)
-        was = earlier.get(token, p)
-        if was != p:
-            canvas.ghost(zero, y, BARS * was, BAR)
-        if p > 0:
-            canvas.bar(zero, y, BARS * p, BAR, frame.colour if offered else "rest" if token == REST else "target")
-        number = "out" if struck else three_digits(p)
-        canvas.text(zero + BARS * max(p, was) + 1, y, number, _text_colour(frame, offered, struck), bold=offered)
+def _confidences(step: StepTrace, parent: int) -> dict[int, float]:
+    """The draft's confidence in each child of ``parent``, by token."""
+    tree = step.tree
+    return {} if tree is None else {tree.token[n]: tree.confidence[n] for n in tree.children(parent)}
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """Where one frame goes: its left edge, and how long a bar of probability 1 is."""
+
+    canvas: Canvas
+    labels: dict[int, str]
+    x: float
+    bars: float
+
+    @property
+    def zero(self) -> float:
+        return self.x + LABEL
+
+    @staticmethod
+    def row(index: int) -> float:
+        return TITLE + (index + 0.5) * ROW
+
+    def frame(self, frame: Frame, before: Frame | None) -> None:
+        """Title, note, and a row for each entry; a dotted outline shows how long its bar was before."""
+        self.canvas.text(self.x, 12, frame.title, "ink", size=14, bold=True)
+        self.canvas.text(self.x, 33, frame.note, "ink" if frame.colour == "final" else frame.colour)
+        earlier = dict(before.entries) if before else {}
+        for index, (token, p) in enumerate(frame.entries):
+            y, was = self.row(index), earlier.get(token, p)
+            offered, struck = token == frame.offered, token in frame.gone
+            text = "all the rest" if token == REST else plotly_token(name_of(self.labels, token), 12)
+            ink = _text_colour(frame, offered, struck or token == REST)
+            self.canvas.text(self.zero - 3, y, text, ink, to="left", bold=offered)
+            if was != p:
+                self.canvas.ghost(self.zero, y, self.bars * was, BAR)
+            if p > 0:
+                colour = frame.colour if offered else "rest" if token == REST else "target"
+                self.canvas.bar(self.zero, y, self.bars * p, BAR, colour)
+            end = self.zero + self.bars * max(p, was) + 1
+            self.canvas.text(end, y, "out" if struck else three_digits(p), ink, bold=offered)
+
+    def confidences(self, frame: Frame, draft: dict[int, float]) -> None:
+        """A thin bar under each drafted token: what the draft thought of it."""
+        for index, (token, _) in enumerate(frame.entries):
+            if token in draft:
+                self.canvas.bar(
+                    self.zero, self.row(index) + BAR / 2 + 2.5, self.bars * draft[token], 3, "draft"
+                )
 
 
 def _text_colour(frame: Frame, offered: bool, faint: bool) -> str:

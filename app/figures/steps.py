@@ -50,7 +50,13 @@ def step_bar(run: RunTrace, selected: int) -> Figure:
 def _bars(x: list[int], y: list[Any], axis: str, colour: str, pattern: bool) -> dict[str, Any]:
     marker: dict[str, Any] = {"color": theme.light(colour), "line": {"width": 0}}
     if pattern:
-        marker["pattern"] = {"shape": "/", "size": 6, "solidity": 0.3, "fillmode": "overlay", "fgcolor": theme.light("card")}
+        marker["pattern"] = {
+            "shape": "/",
+            "size": 6,
+            "solidity": 0.3,
+            "fillmode": "overlay",
+            "fgcolor": theme.light("card"),
+        }
     return {"type": "bar", "x": x, "y": y, "yaxis": axis, "marker": marker, "hoverinfo": "skip"}
 
 
@@ -58,10 +64,16 @@ def _targets(run: RunTrace, x: list[int], hover: list[str], axis: str, top: floa
     """Unseen bars of full height above the stacks that take hover and click."""
     del run
     return {
-        "type": "scatter", "mode": "markers", "x": x, "y": [top / 2] * len(x), "yaxis": axis,
-        "customdata": list(range(len(x))), "hovertext": hover, "hoverinfo": "text",
+        "type": "scatter",
+        "mode": "markers",
+        "x": x,
+        "y": [top / 2] * len(x),
+        "yaxis": axis,
+        "customdata": list(range(len(x))),
+        "hovertext": hover,
+        "hoverinfo": "text",
         "marker": {"size": 40, "opacity": 0, "color": theme.light("accent"), "symbol": "square"},
-    }  # fmt: skip
+    }
 
 
 def _hover(run: RunTrace, position: int) -> str:
@@ -76,25 +88,47 @@ def _hover(run: RunTrace, position: int) -> str:
 
 def _x_axis(index: list[int]) -> dict[str, Any]:
     return {
-        "range": [-0.5, max(index[-1], 11) + 0.5], "fixedrange": True, "showgrid": False, "zeroline": False,
-        "tickfont": {"size": theme.SMALL_TEXT, "color": theme.light("muted")}, "ticks": "", "anchor": "y2",
-        "tickmode": "linear", "tick0": 0, "dtick": max(1, len(index) // 16),
-    }  # fmt: skip
+        "range": [-0.5, max(index[-1], 11) + 0.5],
+        "fixedrange": True,
+        "showgrid": False,
+        "zeroline": False,
+        "tickfont": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
+        "ticks": "",
+        "anchor": "y2",
+        "tickmode": "linear",
+        "tick0": 0,
+        "dtick": max(1, len(index) // 16),
+    }
 
 
 def _y_axis(title: str, domain: list[float], top: float, **more: Any) -> dict[str, Any]:
     return {
-        "domain": domain, "range": [0, top * 1.05], "fixedrange": True, "zeroline": False,
-        "gridcolor": theme.light("line"), "tickfont": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-        "title": {"text": title, "font": {"size": theme.SMALL_TEXT, "color": theme.light("muted")}, "standoff": 6},
+        "domain": domain,
+        "range": [0, top * 1.05],
+        "fixedrange": True,
+        "zeroline": False,
+        "gridcolor": theme.light("line"),
+        "tickfont": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
+        "title": {
+            "text": title,
+            "font": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
+            "standoff": 6,
+        },
         **more,
-    }  # fmt: skip
+    }
 
 
 def _band(index: int) -> dict[str, Any]:
     """The light column behind the selected step."""
     return {
-        "type": "rect", "xref": "x", "yref": "paper", "x0": index - 0.5, "x1": index + 0.5, "y0": 0, "y1": 1,
-        "fillcolor": theme.light("sunken"), "line": {"color": theme.light("selection"), "width": 2},
+        "type": "rect",
+        "xref": "x",
+        "yref": "paper",
+        "x0": index - 0.5,
+        "x1": index + 0.5,
+        "y0": 0,
+        "y1": 1,
+        "fillcolor": theme.light("sunken"),
+        "line": {"color": theme.light("selection"), "width": 2},
         "layer": "below",
-    }  # fmt: skip
+    }
