@@ -57,7 +57,15 @@ def main(argv: list[str] | None = None) -> int:
 
 def is_users_error(error: Exception) -> bool:
     """Whether the message is a plain sentence about input that was wrong, not a fault of the program."""
-    kinds = {"SettingsError", "PromptError", "LoadError", "NumericsError", "UsageError"}
+    kinds = {
+        "LoadError",
+        "NumericsError",
+        "PromptError",
+        "PromptFileError",
+        "SettingsError",
+        "TrainingError",
+        "UsageError",
+    }
     return any(kind.__name__ in kinds for kind in type(error).__mro__)
 
 

@@ -26,10 +26,13 @@ from eagle.tree import Candidates, best_first
 
 
 class Shape(Protocol):
-    """Decides how far a draft goes. ``width`` and ``depth`` are its limits."""
+    """Decides how far a draft goes, within its ``width`` and ``depth``."""
 
-    width: int
-    depth: int
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def depth(self) -> int: ...
 
     def goes_on(self, levels: list[Candidates], frontier: Tensor) -> bool:
         """Whether to draft another level below ``frontier`` (indices into the last level)."""
@@ -66,9 +69,8 @@ class FixedShape:
 class PayingShape:
     """As many levels and nodes as pay for themselves at this machine's costs."""
 
-    width = paying.AUTO_WIDTH
-
     def __init__(self, costs: Costs, left: int) -> None:
+        self.width = paying.AUTO_WIDTH
         self.depth = min(paying.AUTO_DEPTH, left)
         self._costs = costs
         self._pass_cost = paying.pass_ms(costs)
