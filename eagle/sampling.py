@@ -131,7 +131,7 @@ def listed(p: Array, tokens: NDArray[np.int64]) -> Distribution:
 
 
 def rest_of(p: Array, tokens: NDArray[np.int64]) -> float:
-    """The mass of p [V] outside ``tokens``: summed, not 1 minus the others, so a small one keeps its digits."""
+    """The mass of p [V] outside ``tokens``, summed and not 1 minus theirs: a small one keeps its digits."""
     others = p.copy()
     others[tokens] = 0.0
     return six(min(1.0, float(others.sum())))
