@@ -21,11 +21,13 @@ from torch import Tensor
 
 from eagle import recording, rules
 from eagle.cache import KVCache
+from eagle.costs import AUTO_DEPTH, AUTO_TOTAL, AUTO_WIDTH
 from eagle.draft_head import DraftHead
 from eagle.methods import Draft, candidates_at, draft
 from eagle.recording import Walk
 from eagle.sampling import check_logits, distribution
 from eagle.settings import Method, Settings, SettingsError
+from eagle.static_tree import STATIC_NODES
 from eagle.target import PREFILL_CHUNK, Target
 from eagle.text import Prompt, PromptError, TextStream, encode
 from eagle.trace import ROOT, Finish, PairInfo, PromptTrace, RunTrace, StepTrace
@@ -95,6 +97,8 @@ def start(pair: Pair, prompt: PromptTrace, settings: Settings) -> State:
     """Checks that the run is possible and makes room for it."""
     if settings.method is not Method.VANILLA and pair.head is None:
         raise SettingsError(f"method {settings.method} needs a draft head, but this pair has none.")
+    if settings.tree == "auto" and settings.method is Method.EAGLE2 and pair.info.costs is None:
+        raise SettingsError("tree auto needs this machine's costs, which this pair was loaded without.")
     room = pair.target.max_context - len(prompt.token)
     if not prompt.token:
         raise PromptError("The prompt has no tokens.")
@@ -104,8 +108,7 @@ def start(pair: Pair, prompt: PromptTrace, settings: Settings) -> State:
             f"{pair.target.max_context:,}, the answer included. Shorten it."
         )
     limit = min(settings.max_new_tokens, room)
-    nodes = 256 if settings.tree == "auto" else settings.tree.total
-    drafted = 16 * 32 if settings.tree == "auto" else settings.tree.depth * settings.tree.width
+    nodes, drafted = room_for_tree(settings)
     rows = len(prompt.token) + limit
     head_rows = rows + drafted if pair.head else 0
     return State(
@@ -119,6 +122,15 @@ def start(pair: Pair, prompt: PromptTrace, settings: Settings) -> State:
         text=TextStream(pair.tokenizer),
         labelled=set(prompt.token),
     )
+
+
+def room_for_tree(settings: Settings) -> tuple[int, int]:
+    """Rows that a step's tree may take in the target's cache and in the head's."""
+    if settings.method in (Method.CHAIN, Method.EAGLE1):
+        return STATIC_NODES, STATIC_NODES
+    if settings.tree == "auto":
+        return AUTO_TOTAL, AUTO_DEPTH * AUTO_WIDTH
+    return settings.tree.total, settings.tree.depth * settings.tree.width
 
 
 @torch.inference_mode()

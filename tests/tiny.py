@@ -1,4 +1,4 @@
-"""A tiny pair for tests: a seeded random 2-layer Llama, a random head, a byte tokenizer. No files, no network."""
+"""A tiny pair for tests: seeded random 2-layer Llama, random head, byte tokenizer; no files, no network."""
 
 from __future__ import annotations
 
@@ -34,8 +34,12 @@ def byte_tokenizer() -> Any:
 
 
 def tiny_model(seed: int = 0, **changes: Any) -> Any:
-    """A random Llama whose logits are sharp enough that greedy decoding does not hang on ties."""
+    """A random Llama whose logits are sharp enough that greedy decoding does not hang on ties.
+
+    ``changes`` go into its config; ``attn`` among them names the attention back end.
+    """
     torch.manual_seed(seed)
+    back_end = changes.pop("attn", "sdpa")
     config = LlamaConfig(
         **{
             "vocab_size": 257,
@@ -53,7 +57,7 @@ def tiny_model(seed: int = 0, **changes: Any) -> Any:
         }
         | changes
     )
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=changes.get("attn", "sdpa"))
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=back_end)
     return model.eval()
 
 
