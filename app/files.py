@@ -52,7 +52,7 @@ def import_trace(path: Path) -> Imported:
         raise TraceFileError("This trace has no steps.")
     if len(run.steps) > MAX_STEPS:
         raise TraceFileError(f"This trace has {len(run.steps):,} steps; up to {MAX_STEPS:,} can be shown.")
-    _check_references(run)
+    _check_steps(run)
     return Imported(run, _audited(run))
 
 
@@ -63,15 +63,9 @@ def _first(error: ValidationError) -> str:
     return f"{place}: {first['msg'][:160]}."
 
 
-def _check_references(run: RunTrace) -> None:
-    """Nodes that the figures follow must exist."""
+def _check_steps(run: RunTrace) -> None:
+    """What the figures rely on and a record alone does not promise."""
     for position, step in enumerate(run.steps):
-        nodes = len(step.tree) if step.tree is not None else 0
-        named = [trial.node for trial in step.trials] + [node for node in step.emitted.node if node >= 0]
-        if step.final is not None and step.final.node >= 0:
-            named.append(step.final.node)
-        if any(node >= nodes for node in named):
-            raise TraceFileError(f"Step {position} names a node that its tree does not have.")
         if position and not step.emitted.token:
             raise TraceFileError(f"Step {position} emitted no token.")
         if step.tree is not None and not _depths_hold(step.tree.parent, step.tree.depth):

@@ -222,11 +222,11 @@ def drawn_order(tree: TreeTrace, step: StepTrace) -> list[int]:
 
 
 def children_drawn(tree: TreeTrace, step: StepTrace, node: int) -> list[int]:
-    """A node's children from top to bottom: in the order they were offered, the target's own token last."""
+    """A node's children from top to bottom: the target's own token, then the guesses as they are offered."""
     if node == FINAL:
         return []
     children = tree.children(node)
-    return [*children, FINAL] if step.final and step.final.node == node else children
+    return [FINAL, *children] if step.final and step.final.node == node else children
 
 
 def act(run: RunTrace, look: Look, event: dict[str, object]) -> Look:

@@ -134,7 +134,7 @@ def three_digits(number: float) -> str:
     size = abs(number)
     if size < 1e-4 or size >= 1e6:
         mantissa, exponent = f"{number:.1e}".split("e")
-        return f"{mantissa}e{int(exponent)}"
+        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
     text = f"{number:.3g}"
     if "e" in text:
         text = f"{float(text):.0f}"

@@ -14,6 +14,7 @@ from app import theme
 
 CORNER = 6.0
 BAR = 3.0
+LOW = 28.0  # a lower box has smaller text
 CURVE = (0.0, 0.12, 0.25, 0.38, 0.5, 0.62, 0.75, 0.88, 1.0)
 Path = tuple[list[float | None], list[float | None]]
 
@@ -62,6 +63,7 @@ STYLES: dict[str, Style] = {
     "root": Style("edge", "sunken", "ink", 1.0, "solid", True),
     "final": Style("final", "final", "on_final", 1.5, "solid", True),
 }
+NUMBERS = {"emitted": "on_final", "passed_over": "cut"}
 CAPTIONS = {"accepted": "accepted", "rejected": "rejected", "final": "ink", "emitted": "accepted"}
 
 
@@ -161,79 +163,50 @@ def _bars(boxes: Sequence[Box]) -> list[dict[str, Any]]:
 
 
 def _texts(boxes: Sequence[Box]) -> list[dict[str, Any]]:
-    def text(
-        xs: list[float],
-        ys: list[float],
-        texts: list[str],
-        colours: list[str],
-        position: str,
-        size: float,
-        family: str,
-    ) -> dict[str, Any]:
-        return {
-            "type": "scatter",
-            "mode": "text",
-            "x": xs,
-            "y": ys,
-            "text": texts,
-            "textposition": position,
-            "hoverinfo": "skip",
-            "cliponaxis": False,
-            "textfont": {
-                "size": size,
-                "family": family,
-                "color": [theme.light(colour) for colour in colours],
-            },
-        }
-
-    def lift(box: Box) -> float:
-        return 0.0 if box.bar is None else (4.0 if box.second_bar is not None else 1.5)
-
-    labels = [f"<b>{box.label}</b>" if STYLES[box.style].bold else box.label for box in boxes]
-    inks = [STYLES[box.style].text for box in boxes]
+    numbered = [box for box in boxes if box.number]
+    captioned = [box for box in boxes if box.caption]
+    low = any(box.height < LOW for box in boxes)
     out = [
-        text(
-            [b.x + 3 for b in boxes],
-            [b.middle - lift(b) for b in boxes],
-            labels,
-            inks,
-            "middle right",
-            13,
-            theme.SANS,
+        _text(
+            [(box.x + 3, box.middle - _lift(box)) for box in boxes],
+            [f"<b>{box.label}</b>" if STYLES[box.style].bold else box.label for box in boxes],
+            [STYLES[box.style].text for box in boxes],
+            "right",
+            12 if low else 13,
         )
     ]
-    numbered = [box for box in boxes if box.number]
     if numbered:
-        colours = [
-            "on_final" if b.style == "emitted" else "cut" if b.style == "passed_over" else "draft"
-            for b in numbered
-        ]
-        out.append(
-            text(
-                [b.x + b.width - 4 for b in numbered],
-                [b.middle - lift(b) for b in numbered],
-                [b.number for b in numbered],
-                colours,
-                "middle left",
-                12,
-                theme.SANS,
-            )
-        )
-    captioned = [box for box in boxes if box.caption]
+        places = [(box.x + box.width - 4, box.middle - _lift(box)) for box in numbered]
+        colours = [NUMBERS.get(box.style, "draft") for box in numbered]
+        out.append(_text(places, [box.number for box in numbered], colours, "left", 11 if low else 12))
     if captioned:
+        places = [(box.x - 1, box.y + box.height + 9) for box in captioned]
         colours = [CAPTIONS.get(box.style, "muted") for box in captioned]
-        out.append(
-            text(
-                [b.x - 1 for b in captioned],
-                [b.y + b.height + 9 for b in captioned],
-                [b.caption for b in captioned],
-                colours,
-                "middle right",
-                11.5,
-                theme.SANS,
-            )
-        )
+        out.append(_text(places, [box.caption for box in captioned], colours, "right", 11.5))
     return out
+
+
+def _text(
+    places: list[tuple[float, float]], texts: list[str], colours: list[str], runs_to: str, size: float
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": [x for x, _ in places],
+        "y": [y for _, y in places],
+        "text": texts,
+        "textposition": f"middle {runs_to}",
+        "hoverinfo": "skip",
+        "cliponaxis": False,
+        "textfont": {"size": size, "color": [theme.light(colour) for colour in colours]},
+    }
+
+
+def _lift(box: Box) -> float:
+    """How far a box's text moves up to make room for its bars."""
+    if box.bar is None:
+        return 0.0
+    return 4.0 if box.second_bar is not None else 2.5
 
 
 def _selection(chosen: Box | None) -> list[dict[str, Any]]:

@@ -23,8 +23,8 @@ def trial_bar(name: str, accept: float, draw: float | None, *, hidden: bool = Fa
         body = box(0, TOP, 100, HEIGHT, "unknown", ("where is the cut?",))
         alt = f"The bar for {quoted(name)}; the cut is hidden until you have predicted."
     else:
-        body = box(0, TOP, cut, HEIGHT, "accept", (f"✓ accept {three_digits(accept)}",))
-        body += box(cut, TOP, 100 - cut, HEIGHT, "reject", (f"✗ reject {three_digits(1 - accept)}",))
+        body = box(0, TOP, cut, HEIGHT, "accept", (f"✓ accept {three_digits(accept)}",), "start")
+        body += box(cut, TOP, 100 - cut, HEIGHT, "reject", (f"✗ reject {three_digits(1 - accept)}",), "end")
         body += _ticks([accept])
         alt = f"A bar of length 1 for {quoted(name)}: accepted below {three_digits(accept)}."
     if draw is not None:

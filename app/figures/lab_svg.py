@@ -51,19 +51,27 @@ def line(x1: float, y1: float, x2: float, y2: float, css: str) -> str:
 
 
 def block(
-    x: float, y: float, width: float, height: float, css: str, lines: tuple[str, ...] = (), hover: str = ""
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    css: str,
+    lines: tuple[str, ...] = (),
+    anchor: str = "middle",
 ) -> str:
-    """A box with centred lines of text that never run over its edges (they are clipped, not squeezed)."""
+    """A box with lines of text that never run over its edges: too long a line is clipped, not squeezed.
+
+    The first word of ``css`` is its meaning; the whole text shows on hover.
+    """
+    at = {"start": 1.6, "end": 98.4}.get(anchor, 50)
     inner = rect(0, 0, 100, height, f"{css} box")
     if width >= 3:
         top = height / 2 - 0.6 * (len(lines) - 1) + 0.32
-        inner += "".join(
-            text(50, top + 1.2 * i, said, f"in-box {css}-text", "middle") for i, said in enumerate(lines)
-        )
-    shown = f"<title>{html_text(hover or ' '.join(lines))}</title>"
+        words = f"in-box {css.split()[0]}-text"
+        inner += "".join(text(at, top + 1.2 * i, said, words, anchor) for i, said in enumerate(lines))
     return (
-        f'<svg x="{x:.4g}%" y="{y:g}em" width="{max(0.0, width):.4g}%" height="{height:g}em">'
-        f"{shown}{inner}</svg>"
+        f'<svg class="piece" x="{x:.4g}%" y="{y:g}em" width="{max(0.0, width):.4g}%" height="{height:g}em">'
+        f"<title>{html_text(' '.join(lines))}</title>{inner}</svg>"
     )
 
 
@@ -73,12 +81,13 @@ def near(x: float) -> str:
 
 
 def marker(x: float, y: float, height: float, said: str, key: str) -> str:
-    """A pin at x percent: a triangle above the bar, a line through it, and its label."""
+    """A pin at x percent: a triangle above the bar, a line at its edges (the text between stays free), a label."""
     tip = f'<svg x="{x:.4g}%" y="{y:g}em" overflow="visible" class="pin" data-key="{html_text(key)}">'
     tip += '<path class="pin-head" d="M0 0 L-7 -11 L7 -11 Z"/></svg>'
     shift = {"start": 0.8, "end": -0.8}.get(near(x), 0)
     return (
         f'<g class="drop" data-key="{html_text(key)}">'
-        f"{line(x, y, x, y + height, 'pin-line')}{tip}"
+        f"{line(x, y, x, y + 0.26 * height, 'pin-line')}"
+        f"{line(x, y + 0.74 * height, x, y + height, 'pin-line')}{tip}"
         f"{text(x + shift, y - 0.95, said, 'pin-text', near(x))}</g>"
     )

@@ -30,7 +30,8 @@ class Placed:
 def place(step: StepTrace, with_final: bool = True) -> Placed:
     """Each node on the row of its main child: the accepted one, or the target's own token, or the first.
 
-    Siblings keep their order from top to bottom, so what was rejected first stands above the path.
+    Siblings keep their order from top to bottom, so what was rejected first stands above the path; the
+    target's own token stands first, straight on.
     Needs a step with a tree.
     """
     tree = step.tree
@@ -39,7 +40,7 @@ def place(step: StepTrace, with_final: bool = True) -> Placed:
     for node, above in enumerate(tree.parent):
         children[above].append(node)
     if with_final and step.final is not None:
-        children[step.final.node].append(FINAL)
+        children[step.final.node].insert(0, FINAL)
     column: dict[int, int] = {ROOT: 0}
     row: dict[int, int] = {}
     parent: dict[int, int] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.figures.canvas import Canvas
-from app.labels import name_of, plotly_token
+from app.labels import name_of, plotly_text, plotly_token
 from app.plotly_view import hidden_axis, make_figure
 from app.session import FINAL
 from app.theme import three_digits, told_apart
@@ -69,7 +69,7 @@ def frames(step: StepTrace, labels: dict[int, str], parent: int, told: int | Non
         token = tree.token[trial.node]
         sign, word = ("<", "accepted") if trial.accepted else ("≥", "rejected")
         draw, accept = told_apart(trial.draw, trial.accept)
-        test = f"draw {draw} {sign} {accept}"
+        test = plotly_text(f"draw {draw} {sign} {accept}")
         note = f"{_name(labels, token)}: {test}, {word}"
         out.append(Frame(_title(labels, gone), note, trial.before, token, word, tuple(gone)))
         if not trial.accepted:

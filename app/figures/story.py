@@ -55,6 +55,9 @@ class Story:
         return Status.ACCEPTED if trial.accepted else Status.REJECTED
 
     def has_caption(self, node: int) -> bool:
+        """Whether words stand under the node's box, now or later in the story."""
+        if node == FINAL:
+            return self.view is not View.DRAFT
         return self.view is View.VERIFY and node in self.order
 
 

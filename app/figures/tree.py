@@ -66,7 +66,7 @@ def _row_tops(placed: Placed, story: Story, low: bool) -> tuple[list[float], flo
     tops, y = [], float(HEADER)
     for row in range(placed.rows):
         tops.append(y)
-        y += (26 if low else 37) + (17 if tall[row] else 0)
+        y += (27 if low else 37) + (17 if tall[row] else 0)
     return tops, y
 
 
@@ -81,7 +81,7 @@ def _box(
     low: bool,
 ) -> Box:
     assert step.tree is not None
-    height = 22.0 if low else 30.0
+    height = 23.0 if low else 30.0
     room = int((width - 58) / CHARACTER)
     if node in (ROOT, FINAL):
         token = step.tree.root if node == ROOT else (step.final.token if step.final else 0)
