@@ -23,10 +23,10 @@ from eagle import recording, rules
 from eagle.cache import KVCache
 from eagle.costs import AUTO_DEPTH, AUTO_TOTAL, AUTO_WIDTH
 from eagle.draft_head import DraftHead
-from eagle.methods import Draft, candidates_at, draft
+from eagle.methods import Draft, candidates_at, check_possible, draft
 from eagle.recording import Walk
 from eagle.sampling import check_logits, distribution
-from eagle.settings import Method, Settings, SettingsError
+from eagle.settings import Method, Settings
 from eagle.static_tree import STATIC_NODES
 from eagle.target import PREFILL_CHUNK, Target
 from eagle.text import Prompt, PromptError, TextStream, encode
@@ -95,10 +95,7 @@ def decode(pair: Pair, prompt: Prompt | PromptTrace, settings: Settings) -> Iter
 
 def start(pair: Pair, prompt: PromptTrace, settings: Settings) -> State:
     """Checks that the run is possible and makes room for it."""
-    if settings.method is not Method.VANILLA and pair.head is None:
-        raise SettingsError(f"method {settings.method} needs a draft head, but this pair has none.")
-    if settings.tree == "auto" and settings.method is Method.EAGLE2 and pair.info.costs is None:
-        raise SettingsError("tree auto needs this machine's costs, which this pair was loaded without.")
+    check_possible(pair, settings)
     room = pair.target.max_context - len(prompt.token)
     if not prompt.token:
         raise PromptError("The prompt has no tokens.")

@@ -7,6 +7,7 @@ draft adds for its own nodes is forgotten when the draft ends.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,7 +46,8 @@ class RotaryTable:
 
 
 class DraftHead:
-    """A head beside its target. ``vocabulary`` [V'] lists the token ids it may propose (None: all).
+    """A head beside its target. ``vocabulary`` [V'] lists the token ids it may propose (None: all);
+    ``embedding`` [V, H] is there where the head's file holds other embeddings than the target's.
 
     The draft scores only those rows of the target's LM head (FR-Spec, arXiv 2502.14856). Any
     candidate list is allowed under the acceptance rule, so trimming changes how many drafts are
@@ -59,11 +61,13 @@ class DraftHead:
         rotary: RotaryTable,
         vocabulary: Tensor | None = None,
         kind: LinearKind = Plain,
+        embedding: Tensor | None = None,
     ) -> None:
-        self.module = with_linears(module.eval(), kind)
+        self.module: Any = with_linears(module.eval(), kind)
         self.target = target
         self.rotary = rotary
         self.vocabulary = vocabulary
+        self.embedding = embedding
         rows = target.lm_head_weight()
         rows = rows if vocabulary is None else rows[vocabulary].contiguous()
         self.scores = kind(rows)
@@ -121,4 +125,8 @@ class DraftHead:
             return attend_rows(q, keys, values, bias)
 
         cos, sin = cos.to(features.dtype), sin.to(features.dtype)
-        return self.module(self.target.embed(tokens)[None], features[None], cos, sin, attend)[0]
+        return self.module(self._embed(tokens)[None], features[None], cos, sin, attend)[0]
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        """Embeddings [n, H]: the target's, or the head's own where its file holds others."""
+        return self.target.embed(tokens) if self.embedding is None else self.embedding[tokens]

@@ -56,14 +56,15 @@ class RMSNorm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Projections and rotary positions; the attending itself is handed in."""
+    """Projections and rotary positions; the attending itself is handed in. ``inputs``: its width if not H."""
 
-    def __init__(self, c: HeadConfig) -> None:
+    def __init__(self, c: HeadConfig, inputs: int | None = None) -> None:
         super().__init__()
+        width = inputs or c.hidden_size
         self.head_dim = c.head_dim
-        self.q_proj = nn.Linear(c.hidden_size, c.num_heads * c.head_dim, bias=c.qkv_bias)
-        self.k_proj = nn.Linear(c.hidden_size, c.num_kv_heads * c.head_dim, bias=c.qkv_bias)
-        self.v_proj = nn.Linear(c.hidden_size, c.num_kv_heads * c.head_dim, bias=c.qkv_bias)
+        self.q_proj = nn.Linear(width, c.num_heads * c.head_dim, bias=c.qkv_bias)
+        self.k_proj = nn.Linear(width, c.num_kv_heads * c.head_dim, bias=c.qkv_bias)
+        self.v_proj = nn.Linear(width, c.num_kv_heads * c.head_dim, bias=c.qkv_bias)
         self.o_proj = nn.Linear(c.num_heads * c.head_dim, c.hidden_size, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:

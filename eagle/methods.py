@@ -26,13 +26,32 @@ from typing import TYPE_CHECKING
 from eagle.drafts import Draft, candidates_at, reranked
 from eagle.expansion import FixedShape, PayingShape, Shape, expand
 from eagle.rules import Draw
-from eagle.settings import Method, Settings
+from eagle.settings import Method, Settings, SettingsError
 from eagle.static_tree import draft_chain, draft_eagle1
 
 if TYPE_CHECKING:
-    from eagle.decoder import State
+    from eagle.decoder import Pair, State
 
-__all__ = ["DRAFTERS", "Draft", "candidates_at", "draft", "draft_eagle2"]
+__all__ = ["DRAFTERS", "Draft", "candidates_at", "check_possible", "draft", "draft_eagle2"]
+
+DYNAMIC = (Method.EAGLE2, Method.EAGLE3)
+
+
+def check_possible(pair: Pair, settings: Settings) -> None:
+    """SettingsError where this pair can not run this method or this tree."""
+    method, reads_layers = settings.method, bool(pair.target.watched)
+    if method is Method.VANILLA:
+        return
+    if pair.head is None:
+        raise SettingsError(f"method {method} needs a draft head, but this pair has none.")
+    if method is Method.EAGLE3 and not reads_layers:
+        raise SettingsError("method eagle3 needs an EAGLE-3 head, but this pair's is EAGLE-1/2; use eagle2.")
+    if method in (Method.EAGLE1, Method.EAGLE2) and reads_layers:
+        raise SettingsError(
+            f"method {method} needs an EAGLE-1/2 head, but this pair's is EAGLE-3; use eagle3."
+        )
+    if settings.tree == "auto" and method in DYNAMIC and pair.info.costs is None:
+        raise SettingsError("tree auto needs this machine's costs, which this pair was loaded without.")
 
 
 def draft(state: State, settings: Settings, draw: Draw) -> Draft | None:
@@ -61,4 +80,5 @@ DRAFTERS: dict[Method, Callable[[State, Settings, Draw], Draft] | None] = {
     Method.CHAIN: draft_chain,
     Method.EAGLE1: draft_eagle1,
     Method.EAGLE2: draft_eagle2,
+    Method.EAGLE3: draft_eagle2,
 }

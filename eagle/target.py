@@ -4,8 +4,10 @@
 a 4D mask, through its own code; faster targets for particular machines live beside it and must
 give the same numbers.
 
-A *feature* is the last hidden state after the final norm, the input of the LM head.
-Shapes: N rows of a pass, T committed rows, H hidden, V vocabulary.
+A *feature* is the last hidden state after the final norm, the input of the LM head. A head that
+reads more of the target names the layers in ``watched``; their inputs are then appended to each
+feature, which has F = H (1 + number of watched layers) entries instead of H.
+Shapes: N rows of a pass, T committed rows, H hidden, F feature, V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eagle.adapters import anatomy, masks_for
 from eagle.cache import KVCache
 
 # Rows of a prompt that go through the target at once: the mask stays [chunk, T], never [T, T].
@@ -32,13 +35,14 @@ class Target(ABC):
     end_tokens: frozenset[int]
     device: torch.device
     dtype: torch.dtype
+    watched: tuple[int, ...] = ()
 
     def new_cache(self, capacity: int) -> KVCache:
         return KVCache(self.layers, capacity)
 
     @abstractmethod
     def forward(self, ids: Tensor, positions: Tensor, block: Tensor | None, cache: KVCache) -> Tensor:
-        """One pass over ids [N] at positions [N] -> features [N, H].
+        """One pass over ids [N] at positions [N] -> features [N, F].
 
         Every row sees all committed rows of the cache. Among the N new rows, row i sees row j where
         ``block`` [N, N] is true; None means causal. The rows are written behind the committed ones;
@@ -47,11 +51,11 @@ class Target(ABC):
 
     @abstractmethod
     def logits(self, features: Tensor) -> Tensor:
-        """features [M, H] -> logits [M, V], with whatever the model does to them after its LM head."""
+        """features [M, F] -> logits [M, V], with whatever the model does to them after its LM head."""
 
     @abstractmethod
     def embed(self, ids: Tensor) -> Tensor:
-        """Token embeddings [N, H] as the draft head reads them."""
+        """Token embeddings [N, H] as the first layer gets them; draft heads read these."""
 
     @abstractmethod
     def lm_head_weight(self) -> Tensor:
@@ -64,42 +68,68 @@ def causal(n: int, device: torch.device) -> Tensor:
 
 
 class TransformersTarget(Target):
-    """Any transformers causal LM, run by its own code with a 4D mask and our cache."""
+    """Any transformers causal LM, run by its own code with a 4D mask and our cache.
+
+    What differs between families is in ``eagle/adapters.py``. The layers may lie on several devices;
+    ids and features come and go on the last one's.
+    """
 
     def __init__(self, model: Any, end_tokens: frozenset[int]) -> None:
         self.model = model.eval()
+        self.parts = anatomy(model)
         self.config = model.config.get_text_config()
-        self.backbone = model.base_model
-        self.head = model.get_output_embeddings()
-        self.embedding = model.get_input_embeddings()
-        self.layers = self.config.num_hidden_layers
-        self.hidden_size = self.config.hidden_size
-        self.vocab_size = self.head.weight.shape[0]
-        self.max_context = int(getattr(self.config, "max_position_embeddings", 2**20) or 2**20)
+        self.backbone = self.parts.backbone
+        self.layers = self.parts.layers
+        self.hidden_size = self.parts.hidden_size
+        self.max_context = self.parts.max_context
         self.end_tokens = end_tokens
-        self.device = self.head.weight.device
-        self.dtype = self.head.weight.dtype
+        self.notes = self.parts.notes
+        self.device = device_of(self.parts.lm_head)
+        self.input_device = device_of(self.parts.embedding)
+        self.dtype = model.dtype
+        rows = self.parts.lm_head.weight
+        assert isinstance(rows, Tensor)
+        self.vocab_size = rows.shape[0]
 
     def forward(self, ids: Tensor, positions: Tensor, block: Tensor | None, cache: KVCache) -> Tensor:
-        n, committed = ids.shape[0], cache.length
-        mask = torch.zeros(1, 1, n, committed + n, dtype=self.dtype, device=self.device)
         if block is None:
-            block = causal(n, self.device)
-        mask[0, 0, :, committed:].masked_fill_(~block, torch.finfo(self.dtype).min)
+            block = causal(ids.shape[0], ids.device)
+        mask = masks_for(self.parts, positions, block, cache.length, self.dtype)
         out = self.backbone(
-            input_ids=ids[None],
+            input_ids=ids[None].to(self.input_device),
             attention_mask=mask,
-            position_ids=positions[None],
+            position_ids=positions[None].to(self.input_device),
             cache=cache.transformers,
             use_cache=True,
+            output_hidden_states=bool(self.watched),
         )
-        return out.last_hidden_state[0]
+        last = out.last_hidden_state[0].to(self.device)
+        if not self.watched:
+            return last
+        return torch.cat([last, *(out.hidden_states[i][0].to(self.device) for i in self.watched)], dim=-1)
 
     def logits(self, features: Tensor) -> Tensor:
-        return self.head(features)
+        logits = self.parts.lm_head(features[:, : self.hidden_size]) * self.parts.logit_factor
+        cap = self.parts.softcap
+        return logits if cap is None else torch.tanh(logits / cap) * cap
 
     def embed(self, ids: Tensor) -> Tensor:
-        return self.embedding(ids)
+        rows = self.parts.embedding(ids.to(self.input_device)).to(self.device)
+        return rows * self.parts.embedding_factor
 
     def lm_head_weight(self) -> Tensor:
-        return self.head.weight
+        return weight_of(self.parts.lm_head)
+
+
+def device_of(module: Any) -> torch.device:
+    """Where a module computes; for one that accelerate keeps elsewhere, where it is brought to."""
+    place = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
+    return module.weight.device if place is None else torch.device(place)
+
+
+def weight_of(module: Any) -> Tensor:
+    """A module's weight on the device where it computes, fetched if accelerate keeps it elsewhere."""
+    weight = module.weight
+    if weight.is_meta:
+        weight = module._hf_hook.weights_map["weight"]
+    return weight.detach().to(device_of(module))

@@ -7,14 +7,13 @@ import torch
 
 from eagle import decoder
 from eagle.decoder import Pair, decode
-from eagle.methods import DRAFTERS
 from eagle.settings import Method, Settings, Tree
 from eagle.trace import StepTrace
 from tests.stubs import audited, ids_prompt, plain_logits, prompt_of, with_oracle
 from tests.tiny import tiny_pair
 
 LENGTHS = (1, 17, 200)
-DRAFTING = [method for method, drafter in DRAFTERS.items() if drafter is not None]
+DRAFTING = (Method.CHAIN, Method.EAGLE1, Method.EAGLE2)
 
 
 @pytest.fixture(scope="module")

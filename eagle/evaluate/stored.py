@@ -14,7 +14,7 @@ from eagle.decoder import Pair
 from eagle.evaluate.counts import Counts
 from eagle.evaluate.questions import Question, read_questions
 from eagle.evaluate.runs import ask
-from eagle.loading import weights_hash
+from eagle.head_loading import weights_hash
 from eagle.settings import PAPER, Settings
 
 CHECK_TOKENS = 48
