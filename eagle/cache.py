@@ -44,7 +44,9 @@ class KVCache:
         """Commits rows [m] of the last pass (0 is its first), in that order; the others are dropped."""
         count = rows.shape[0]
         for store in self._stores():
-            store[..., self.length : self.length + count, :] = store.index_select(-2, rows + self.length)
+            store[..., self.length : self.length + count, :] = store.index_select(
+                -2, (rows + self.length).to(store.device)
+            )
         self.length += count
 
     def keep_first(self, count: int) -> None:
