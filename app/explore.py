@@ -13,6 +13,7 @@ from typing import Any
 import gradio as gr
 
 from app import ask, library, live, session
+from app.crowd import LIVE_AT_ONCE
 from app.gallery import Gallery
 from app.notes import note_line
 from app.runner import RunSource, State
@@ -145,7 +146,7 @@ def _run_events(
             asked.form.inputs(),
             [visit_state, asked.note, tick, asked.run, asked.stop],
             show_progress="hidden",
-            concurrency_limit=1,
+            concurrency_limit=LIVE_AT_ONCE,  # they wait in the runner's own line, which tells them their place
             concurrency_id="model",
             api_visibility="private",
         )

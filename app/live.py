@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from app.faults import sentence
+from app.limits import StoppedError
 from app.runner import Decoding, RunSource, vanilla_of
 from app.session import Source, Visit
 from eagle.settings import Method, Settings
+from eagle.trace import Finish
 
 # Pictures are renewed at most this often while a run decodes: drawing must not slow the decoder.
 REFRESH_S = 0.25
-LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,25 @@ def run_events(
     try:
         yield Event(None, runner.status().words)
         decoding = runner.begin(prompt, settings, visitor)
+        for words in decoding.waiting():
+            yield Event(None, words)
         for visit in _while_running(decoding, clock):
-            yield Event(visit, "Decoding…")
+            yield Event(visit, decoding.note or "Decoding…")
         visit = Visit(decoding.trace(), Source.LIVE)
-        if not compare or settings.method is Method.VANILLA or visit.run.target_passes == 0:
-            yield Event(visit, "Done.", over=True)
+        done = f"Done. {decoding.note}".strip()
+        stopped = visit.run.finish is Finish.STOPPED
+        if not compare or stopped or settings.method is Method.VANILLA or visit.run.target_passes == 0:
+            yield Event(visit, done, over=True)
             return
         yield Event(visit, "Timing plain decoding of the same prompt…")
         baseline = runner.begin(prompt, vanilla_of(settings, visit.run), visitor)
+        for words in baseline.waiting():
+            yield Event(None, words)
         for _ in baseline:
             pass
-        yield Event(Visit(visit.run, Source.LIVE, baseline=baseline.trace()), "Done.", over=True)
+        yield Event(Visit(visit.run, Source.LIVE, baseline=baseline.trace()), done, over=True)
+    except StoppedError as early:
+        yield Event(None, str(early), over=True)
     except Exception as error:
         yield Event(None, sentence(error), over=True, fault=True)
 
@@ -60,13 +69,3 @@ def _while_running(decoding: Decoding, clock: Callable[[], float]) -> Iterator[V
         if now - last >= REFRESH_S:
             last = now
             yield Visit(decoding.trace(), Source.LIVE, running=True)
-
-
-def sentence(error: Exception) -> str:
-    """An error in one plain sentence; what nobody foresaw goes to the log, not to the visitor."""
-    foreseen = type(error).__module__.startswith("eagle.") or isinstance(error, RuntimeError | ValueError)
-    text = str(error).strip()
-    if foreseen and text and type(error).__module__.startswith(("eagle.", "app.", "builtins")):
-        return text.splitlines()[0][:400]
-    LOG.exception("a run failed", exc_info=error)
-    return "The run failed for a reason this page did not foresee; the server's log has the details."

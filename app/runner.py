@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from app import faults, space
 from eagle.settings import Method, Settings
-from eagle.trace import Finish, RunTrace, StepTrace
+from eagle.trace import Finish, PromptTrace, RunTrace, StepTrace
 
 if TYPE_CHECKING:
     from eagle.decoder import Pair
@@ -41,8 +42,21 @@ class PairStatus:
     fraction: float | None = None
 
 
+class NoPairError(RuntimeError):
+    """The pair could not be loaded; the message is the sentence that its status shows."""
+
+
 class Decoding(Protocol):
-    """A run that is being made: iterate it for steps, ask it for the record so far."""
+    """A run that is being made: iterate it for steps, ask it for the record so far.
+
+    ``note`` is a sentence about where the run comes from, blank for one that is decoded now.
+    """
+
+    note: str
+
+    def waiting(self) -> Iterator[str]:
+        """Sentences about its place in the line until its turn comes."""
+        ...
 
     def __iter__(self) -> Iterator[StepTrace]: ...
 
@@ -97,6 +111,7 @@ class Runner:
             say("warming up", None)
             _warm_up(pair)
         except Exception as error:  # shown to the visitor in one sentence; the page goes on without a model
+            faults.LOG.error("the pair could not be loaded", exc_info=error)
             self._status = PairStatus(State.FAILED, _one_sentence(error))
             return
         self._pair = pair
@@ -109,7 +124,7 @@ class Runner:
         if thread is not None:
             thread.join()
         if self._pair is None:
-            raise RuntimeError(self._status.words)
+            raise NoPairError(self._status.words)
         return self._pair
 
     def begin(self, prompt: str, settings: Settings, visitor: str) -> Decoding:
@@ -124,6 +139,10 @@ class Runner:
             self._stops[visitor] = flag
         return _LiveRun(pair, encode(pair.tokenizer, prompt), with_seed(settings), flag, self._decoding)
 
+    def identity(self) -> str:
+        """What tells this pair's runs from another's; blank while none is loaded."""
+        return "" if self._pair is None else self._pair.info.model_dump_json(exclude={"costs"})
+
     def stop(self, visitor: str) -> None:
         """The visitor's run ends after the step it is in."""
         with self._guard:
@@ -135,20 +154,29 @@ class Runner:
 class _LiveRun:
     """One live run; holds the model only while it is iterated."""
 
+    note = ""
+
     def __init__(
-        self, pair: Pair, prompt: object, settings: Settings, stop: threading.Event, lock: threading.Lock
+        self, pair: Pair, prompt: PromptTrace, settings: Settings, stop: threading.Event, lock: threading.Lock
     ):
         self._pair, self._prompt, self._settings = pair, prompt, settings
         self._stop, self._lock = stop, lock
+        self._info = pair.info
         self._steps: list[StepTrace] = []
 
+    def waiting(self) -> Iterator[str]:
+        return iter(())
+
     def __iter__(self) -> Iterator[StepTrace]:
-        from eagle.decoder import decode
+        from eagle.trace import PairInfo
 
         with self._lock:
-            for step in decode(self._pair, self._prompt, self._settings):  # type: ignore[arg-type]
-                self._steps.append(step)
-                yield step
+            for made in space.decode(self._pair, self._prompt, self._settings):
+                if isinstance(made, PairInfo):  # another process decodes, with a pair of its own
+                    self._info = made
+                    continue
+                self._steps.append(made)
+                yield made
                 if self._stop.is_set():
                     return
 
@@ -156,7 +184,7 @@ class _LiveRun:
         from eagle.recording import run
 
         finish = self._steps[-1].finish or Finish.STOPPED
-        return run(self._pair.info, self._prompt, self._settings, list(self._steps), finish)  # type: ignore[arg-type]
+        return run(self._info, self._prompt, self._settings, list(self._steps), finish)
 
 
 class ReplayRunner:
@@ -196,9 +224,14 @@ class ReplayRunner:
 
 
 class _Replay:
+    note = ""
+
     def __init__(self, run: RunTrace, stop: threading.Event, pause: Callable[[], None] | None) -> None:
         self._run, self._stop, self._pause = run, stop, pause
         self._count = 0
+
+    def waiting(self) -> Iterator[str]:
+        return iter(())
 
     def __iter__(self) -> Iterator[StepTrace]:
         for step in self._run.steps:
@@ -237,7 +270,7 @@ def vanilla_of(settings: Settings, run: RunTrace) -> Settings:
 def _load_builtin(say: Callable[[str, float | None], None]) -> Pair:
     import eagle
 
-    return eagle.load(progress=say)
+    return eagle.load(progress=say, device=space.loading_device())
 
 
 def _warm_up(pair: Pair) -> None:
@@ -253,20 +286,15 @@ def _warm_up(pair: Pair) -> None:
 
 
 def _one_sentence(error: Exception) -> str:
-    """An error as one sentence without a traceback or a path."""
-    from eagle.settings import SettingsError
-
-    known = isinstance(error, SettingsError) or type(error).__module__.startswith("eagle.")
-    text = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-    return (
-        text
-        if known
-        else f"The model could not be loaded ({type(error).__name__}). Recorded runs still work."
-    )
+    """Why the pair could not be loaded, without a traceback or a path."""
+    if faults.is_ours(error) and str(error).strip():
+        return faults.public(str(error))
+    return f"The model could not be loaded ({type(error).__name__}). Recorded runs still work."
 
 
 __all__ = [
     "Decoding",
+    "NoPairError",
     "PairStatus",
     "ReplayRunner",
     "RunSource",
