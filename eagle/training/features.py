@@ -38,12 +38,16 @@ class FreshFeatures:
         self._shards = shards
 
     def of(self, pieces: Sequence[Piece]) -> Tensor:
-        found = []
-        for piece in pieces:  # a piece further down its row needs what came before it
-            row = self._shards[piece.shard].tokens[piece.row : piece.row + 1, : piece.stop]
-            tokens = torch.from_numpy(row.astype(np.int64))
-            found.append(self._source.features(tokens)[0, piece.start :])
-        return torch.stack(found).clone()  # a clone outside inference mode can take part in a gradient
+        """One target pass for each distinct stop: a piece further down its row needs what came before it."""
+        found: dict[int, Tensor] = {}
+        for stop in {piece.stop for piece in pieces}:
+            wanted = [i for i, piece in enumerate(pieces) if piece.stop == stop]
+            rows = [self._shards[pieces[i].shard].tokens[pieces[i].row, :stop] for i in wanted]
+            features = self._source.features(torch.from_numpy(np.stack(rows).astype(np.int64)))
+            for i, row in zip(wanted, features, strict=True):
+                found[i] = row[pieces[i].start :]
+        together = torch.stack([found[i] for i in range(len(pieces))])
+        return together.clone()  # made outside inference mode, so that a gradient may pass by
 
 
 class CachedFeatures:

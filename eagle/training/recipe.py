@@ -45,9 +45,7 @@ class Recipe:
         whole = ("batch_tokens", "cut", "unroll", "log_every", "save_every", "measure_every", "measure_rows")
         for name in ("steps", *whole):
             if getattr(self, name) < 1:
-                raise TrainingError(
-                    f"{name} must be a whole number of at least 1, but is {getattr(self, name)}."
-                )
+                raise TrainingError(f"{name} must be at least 1, but is {getattr(self, name)}.")
         for name in ("minutes", "lr", "vector_lr", "clip"):
             if not getattr(self, name) > 0:
                 raise TrainingError(f"{name} must be above 0, but is {getattr(self, name)}.")
