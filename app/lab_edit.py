@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from app import labels, lessons
+from app import lab_recorded, labels, lessons
 from app.lab_query import from_query
 from app.lab_state import (
     COLUMNS,
@@ -260,8 +260,10 @@ def _draw(state: LabState, action: Action) -> Edited:
     typed[column] = round(value, 6)
     after = replace(state, typed=tuple(sorted(typed.items())))
     now = walk(after)
+    if column < TEST_COLUMN:
+        return replace(after, step=max(1, now.shown)), ""
     event = Event("final") if column == FINAL_COLUMN else Event("trial", column - TEST_COLUMN)
-    if event in now.events and column >= TEST_COLUMN:
+    if event in now.events:
         after = replace(after, step=max(now.shown, now.events.index(event) + 1))
     return after, ""
 
@@ -292,10 +294,11 @@ def _card(state: LabState, action: Action) -> Edited:
     if move in ("next", "previous"):
         lesson, card = lessons.neighbour(state.lesson, state.card, 1 if move == "next" else -1)
     else:
-        lesson = _whole(action, "lesson", 1, len(lessons.LESSONS), "The lesson")
-        card = _whole(action, "card", 1, len(lessons.LESSONS[lesson - 1].cards), "The card")
+        lesson = _whole(action, "lesson", 0, lessons.MISREADING_PAGES, "The lesson")
+        card = _whole(action, "card", 1, len(lessons.cards_of(lesson)), "The card")
     keep = state.guesses if lesson == state.lesson else ()
-    return lessons.open_card(lesson, card, room=state.room, predict=state.predict, guesses=keep), ""
+    after = lessons.open_card(lesson, card, room=state.room, predict=state.predict, guesses=keep)
+    return lab_recorded.on_real_node(after) if lessons.page(after).stage == "recorded" else (after, "")
 
 
 def _preset(state: LabState, action: Action) -> Edited:

@@ -12,7 +12,7 @@ import numpy as np
 from app.lab_state import LabState
 from eagle import laws, rules
 from eagle.laws import SAMPLED
-from eagle.rules import SOUND, Array, Branch, RuleName
+from eagle.rules import SOUND, Array, Branch, Candidate, RuleName
 
 # Past this many lists of candidates the single paths are too many to show; stages remain.
 MOST_LISTS = 60
@@ -80,3 +80,20 @@ def _key(branch: Branch) -> tuple[tuple[int, ...], int, bool]:
 def _lists(support: int, size: int) -> int:
     """How many ordered lists of ``size`` tokens there are."""
     return int(np.prod([support - i for i in range(size)])) if size else 1
+
+
+def factors(rule: RuleName, p: Array, q: Array, path: Path) -> list[float]:
+    """The probabilities along a path, in order; their product is its mass.
+
+    Where the rule draws its candidates, each trial has two: being drawn, then the verdict.
+    """
+    out: list[float] = []
+    offered = [*path.rejected, *([path.token] if path.accepted else [])]
+    for place, token in enumerate(offered):
+        candidate = Candidate(token, None if rule == "eagle2" else q)
+        if rule in SAMPLED:
+            out.append(candidate.proposal)
+        accept = rules.accept_probability(p, candidate)
+        out.append(accept if path.accepted and place == len(offered) - 1 else 1.0 - accept)
+        p, q = rules.residual(p, candidate)[0], rules.drop(q, token)[0]
+    return out if path.accepted else [*out, float(p[path.token])]

@@ -65,6 +65,10 @@ def from_query(text: str) -> tuple[LabState, list[str]]:
             state = replace(state, **{name: read(given[key][0], state)})
         except (ValueError, OverflowError, IndexError):
             notes.append(f"The link's “{PREFIX}{key}” has no usable value, so the default stands.")
+    if state.k > len(state.tokens):
+        notes.append(
+            f"The link's k is above the {len(state.tokens)} tokens there are, so k is {len(state.tokens)}."
+        )
     return tidy(state), notes
 
 

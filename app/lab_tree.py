@@ -36,6 +36,4 @@ def small_tree(total: int) -> SmallTree:
         [other for other in by_value if depth[other] == depth[node]].index(node) < WIDTH and depth[node] < 3
         for node in range(len(value))
     )
-    return SmallTree(
-        tuple(depth), tuple(value), expanded, rank, tuple(place <= total for place in rank)
-    )
+    return SmallTree(tuple(depth), tuple(value), expanded, rank, tuple(place <= total for place in rank))

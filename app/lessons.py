@@ -74,8 +74,8 @@ _ONE_COIN = Lesson(
             "After “I”, draft and target agree: “am” .51, “have” .49. EAGLE-2 drafts only its most "
             "confident token, “am”. Does it then always say “am”?",
             "Press space: the draw falls on the bar. What happens when it falls to the right of .51?",
-            "No. “am” was certain to be offered, so q = 1, and it is accepted with the target's own .51. "
-            "In the other .49 it is rejected and struck out, and all that is left is “have”: .49 × 1 = .49. "
+            "“am” was certain to be offered, so q = 1, and it is accepted with the target's own .51. In "
+            "the other .49 it is rejected and struck out, and all that is left is “have”: .49 × 1 = .49. "
             "Out comes .51 / .49, exactly the target.",
             choices=("Yes, always “am”", "No: “am” 51 times in 100", "Mostly “am”, well above .51"),
             right=2,
@@ -163,7 +163,7 @@ _SIBLINGS = Lesson(
             "Could a single number u decide all of it, candidates and rest?",
             "Drag u. Above: draw a token from the target at once. Below: the trials, one by one. "
             "Do they ever disagree?",
-            "Never. Cut the bar at p(x1), p(x1) + p(x2), ... In the first piece the first trial is accepted. "
+            "They never disagree. Cut the bar at p(x1), p(x1) + p(x2), ... In the first piece the first trial is accepted. "
             "Otherwise (u − p1) / (1 − p1) is again uniform: the next trial's draw. So the whole rule equals "
             "“draw x from the target; if x was drafted, walk there”.",
             {**THREE, "view": "why"},
@@ -212,7 +212,7 @@ _SAMPLED_DRAFTS = Lesson(
             "EAGLE-1 draws its siblings without replacement. “a” was drawn and rejected. Does only the entry of "
             "“a” change in what is left?",
             "Compare what is left with max(0, p − q), token by token.",
-            "No: the whole draft is subtracted, norm(max(0, p − q)). Where the draft was certain, q is 1 on "
+            "The whole draft is subtracted, norm(max(0, p − q)). Where the draft was certain, q is 1 on "
             "the candidate and 0 elsewhere, so the same formula takes out only the candidate: that is EAGLE-2.",
             {**LEANING, "rule": "eagle1", "k": 2, "typed": ((0, 0.5), (1, 0.3), *typed(0.8)), "step": 2},
             choices=("Yes", "No"),
@@ -251,7 +251,7 @@ _TREES = Lesson(
             "Expand goes on from the two most valuable nodes of each level. Rerank then keeps the most valuable "
             "nodes of the whole tree. With 6 kept: is “not” (level 2, never expanded) among them?",
             "Move the number of kept nodes. A parent always comes before its child: why?",
-            "Yes: its value .165 beats “student” (.137) on level 3. A child's value is never above its parent's, "
+            "“not” is kept: its value .165 beats “student” (.138) on level 3. A child's value is never above its parent's, "
             "so what is kept is always a connected tree.",
             {"total": 6},
             choices=("Yes", "No, only expanded nodes are kept"),
@@ -262,7 +262,7 @@ _TREES = Lesson(
             "What confidence is not",
             "The head says “am” .55. Is that the probability with which the target accepts it?",
             "Go back to lesson 1: which number was the draw tested against?",
-            "No. It is tested against the target's own probability. The confidence decides *whether and in which "
+            "It is tested against the target's own probability. The confidence decides *whether and in which "
             "order* a token is offered, never how it is judged. A well trained head has confidences near the "
             "accept rate, and a bad one only costs speed.",
             {"total": 6},
@@ -292,8 +292,8 @@ _SPEED = Lesson(
             "ω: what a step costs",
             "Each draft step costs .24 of a target pass (a large head for a small target). Which depth is best?",
             "Watch the peak of the curve while you move the cost of a draft step.",
-            "Speedup = τ / (1 + ω). With .24 a step the peak is at depth 2 and barely above 1.4; with .06 it "
-            "is at depth 4. A cheaper head or a smaller draft vocabulary moves it; the target's law never moves.",
+            "Speedup = τ / (1 + ω). With .24 a step the peak is at depth 2 (1.48); with .06 it is at depth 5 "
+            "(2.26). A cheaper head or a smaller draft vocabulary moves it; the target's law never moves.",
             {"share": 0.7, "depth": 5, "draft_step": 0.24, "extra_token": 0.0},
             choices=("As deep as possible", "A shallow one", "It makes no difference"),
             right=2,
@@ -302,7 +302,7 @@ _SPEED = Lesson(
         Card(
             "When it loses",
             "The head is poor (.3 a level) and verifying is dear (.15 of a pass for each token). Deeper?",
-            "Find where the curve crosses 1.",
+            "Is there any depth at which the solid line is above 1?",
             "Below 1 speculation is slower than plain decoding, and every level makes it worse. The output is "
             "still exactly the target's. This picture is arithmetic on the numbers you chose; measured ones are "
             "on the page's race.",

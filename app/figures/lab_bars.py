@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.figures.lab_svg import figure, marker, near, rect, text
-from app.figures.lab_svg import block as box
+from app.figures.lab_svg import block, figure, fit, marker, near, rect, text
 from app.labels import quoted
 from app.theme import three_digits
 from eagle.rules import Array
 
-TOP, HEIGHT, BELOW = 2.1, 2.0, 1.35
+TOP, HEIGHT, BELOW = 2.1, 2.0, 1.35  # em
+PIXELS = 340  # the usual width of such a bar
 
 
 def trial_bar(name: str, accept: float, draw: float | None, *, hidden: bool = False, key: str = "t") -> str:
@@ -20,11 +20,14 @@ def trial_bar(name: str, accept: float, draw: float | None, *, hidden: bool = Fa
     """
     cut = 100 * accept
     if hidden:
-        body = box(0, TOP, 100, HEIGHT, "unknown", ("where is the cut?",))
+        body = block(0, TOP, 100, HEIGHT, "unknown", lambda room: ("where is the cut?",))
         alt = f"The bar for {quoted(name)}; the cut is hidden until you have predicted."
     else:
-        body = box(0, TOP, cut, HEIGHT, "accept", (f"✓ accept {three_digits(accept)}",), "start")
-        body += box(cut, TOP, 100 - cut, HEIGHT, "reject", (f"✗ reject {three_digits(1 - accept)}",), "end")
+        yes, no = f"✓ accept {three_digits(accept)}", f"✗ reject {three_digits(1 - accept)}"
+        body = block(0, TOP, cut, HEIGHT, "accept", lambda room: (fit(room, yes, "✓"),), "start", yes, PIXELS)
+        body += block(
+            cut, TOP, 100 - cut, HEIGHT, "reject", lambda room: (fit(room, no, "✗"),), "end", no, PIXELS
+        )
         body += _ticks([accept])
         alt = f"A bar of length 1 for {quoted(name)}: accepted below {three_digits(accept)}."
     if draw is not None:
@@ -41,9 +44,8 @@ def draw_bar(
     for i, name in enumerate(names):
         width = float(p[i])
         if width > 0:
-            lines = (f"{_short(name)} {three_digits(width)}",)
             mark = f"{css} chosen" if i == chosen else css
-            body += box(100 * left, TOP, 100 * width, HEIGHT, mark, lines)
+            body += _piece(left, width, mark, name)
             left += width
             edges.append(left)
     body += _ticks(edges[:-1])
@@ -55,6 +57,16 @@ def draw_bar(
         body += marker(100 * draw, TOP, HEIGHT, f"r = {three_digits(draw)}", f"{key}-pin")
         alt += f" The draw is {three_digits(draw)}."
     return figure(what, TOP + HEIGHT + BELOW, alt, body, "unit-bar")
+
+
+def _piece(left: float, width: float, css: str, name: str) -> str:
+    share, word = three_digits(width), _short(name)
+
+    def lines(room: float) -> tuple[str, ...]:
+        return (fit(room, f"{word} {share}", word, share),)
+
+    hover = f"{word} {share}"
+    return block(100 * left, TOP, 100 * width, HEIGHT, css, lines, hover=hover, pixels=PIXELS)
 
 
 def _short(name: str) -> str:

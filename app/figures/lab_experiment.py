@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from app.figures.lab_svg import figure, line, rect, text
@@ -80,7 +81,7 @@ def convergence(samples: Sequence[Sample]) -> str:
     for j, sample in enumerate(samples):
         css = "sample-b" if j else "sample-a"
         points = [(x(n), _y(min(value, top), top)) for n, value in sample.running]
-        for (x1, y1), (x2, y2) in zip(points, points[1:], strict=False):
+        for (x1, y1), (x2, y2) in pairwise(points):
             body += line(x1, y1, x2, y2, f"{css} curve")
         for px, py in points:
             body += f'<circle class="{css} dot" cx="{px:.4g}%" cy="{py:.4g}em" r="0.24em"/>'

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
 from typing import TYPE_CHECKING
 
-from app.figures.lab_svg import block, figure, rect, text
+from app.figures.lab_svg import block, figure, fit, rect, text
 from app.labels import quoted
 from app.theme import three_digits
 
@@ -61,30 +60,25 @@ class _Flow:
         y = LABEL + self.step * level
         below = [path for path in self.paths if path.rejected[: len(prefix)] == prefix]
         for candidate in self._candidates(below, prefix):
-            accepted = sum(
-                path.mass
-                for path in below
-                if path.accepted and path.rejected == prefix and path.token == candidate
-            )
+            here = [path for path in below if path.accepted and path.rejected == prefix]
+            accepted = sum(path.mass for path in here if path.token == candidate)
             onward = (*prefix, candidate)
             rejected = sum(path.mass for path in below if path.rejected[: len(onward)] == onward)
-            name, top = self._name(candidate), y
+            top = y
             if self.drawn:
-                lines = (f"{name} drawn {three_digits(accepted + rejected)}",)
-                self._box(x, top, accepted + rejected, ROW, "draft-piece", lines, ("draw", prefix, candidate))
+                both = accepted + rejected
+                self._box(x, top, both, ROW, "draft-piece", "{} drawn {}", ("draw", prefix, candidate))
                 top += ROW
-            lines = (f"✓ {name}", three_digits(accepted))
-            self._box(x, top, accepted, self.height - top, "accept", lines, ("accept", prefix, candidate))
-            said = (f"✗ {name} rejected {three_digits(rejected)}",)
-            self._box(x + accepted, top, rejected, ROW, "reject", said, ("reject", prefix, candidate))
+            self._box(x, top, accepted, self.height - top, "accept", "✓ {}|{}", ("accept", prefix, candidate))
+            self._box(
+                x + accepted, top, rejected, ROW, "reject", "✗ {} rejected {}", ("reject", prefix, candidate)
+            )
             if rejected > 0:
                 self.place(onward, x + accepted, level + 1)
             x += accepted + rejected
         ends = [path for path in below if not path.accepted and path.rejected == prefix]
         for path in sorted(ends, key=lambda path: path.token):
-            lines = (f"◆ {self._name(path.token)}", three_digits(path.mass))
-            tall = self.height - y
-            self._box(x, y, path.mass, tall, "final-piece", lines, ("end", prefix, path.token))
+            self._box(x, y, path.mass, self.height - y, "final-piece", "◆ {}|{}", ("end", prefix, path.token))
             x += path.mass
 
     def _candidates(self, below: list[Path], prefix: tuple[int, ...]) -> list[int]:
@@ -97,9 +91,6 @@ class _Flow:
                 found[path.token] = None
         return list(found)
 
-    def _name(self, index: int) -> str:
-        return quoted(self.names[index], 12)[1:-1]
-
     def _box(
         self,
         x: float,
@@ -107,13 +98,22 @@ class _Flow:
         width: float,
         height: float,
         css: str,
-        lines: tuple[str, ...],
-        piece: tuple[object, ...],
+        words: str,
+        piece: tuple[str, tuple[int, ...], int],
     ) -> None:
+        """A piece of mass ``width``; ``words`` has places for the token's name and the mass, | for a new line."""
         if width <= 0:
             return
-        mark = f"{css} along" if piece in self.along else css
-        self.body += block(100 * x, y, 100 * width, height, mark, lines)
+        name, mass = quoted(self.names[piece[2]], 12)[1:-1], three_digits(width)
+        whole = words.format(name, mass).split("|")
+
+        def lines(room: float) -> tuple[str, ...]:
+            if len(whole) == 2:
+                return fit(room, whole[0], words[0]), fit(room, mass)
+            return (fit(room, whole[0], f"✗ {mass}" if words[0] == "✗" else mass, mass),)
+
+        css = f"{css} along" if piece in self.along else css
+        self.body += block(100 * x, y, 100 * width, height, css, lines, hover=" ".join(whole))
 
 
 def outcome_bar(accepted: Sequence[float], final: float, target: float, scale: float, alt: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.figures.lab_svg import block, figure, marker, text
+from app.figures.lab_svg import block, figure, fit, marker, text
 from app.labels import quoted
 from app.theme import three_digits
 from eagle.rules import Array, OneNumber
 
-TOP, HEIGHT, GAP = 2.3, 2.1, 3.4
+TOP, HEIGHT, GAP = 2.3, 2.1, 4.4
 
 
 def one_number_figure(
@@ -55,18 +55,23 @@ def _bar(
         mark = "✓" if i in children else "◆"
         name = quoted(names[i], 10)[1:-1]
         css += " chosen" if i == chosen else ""
-        body += block(100 * left, y, 100 * width, HEIGHT, css, (f"{mark} {name} {three_digits(width)}",))
+        body += _piece(left, y, width, css, (f"{mark} {name} {three_digits(width)}", name, mark))
         left += width
     return body
+
+
+def _piece(left: float, y: float, width: float, css: str, options: tuple[str, ...]) -> str:
+    def lines(room: float) -> tuple[str, ...]:
+        return (fit(room, *options),)
+
+    return block(100 * left, y, 100 * width, HEIGHT, css, lines, hover=options[0], pixels=1000)
 
 
 def _stretch(cut: float, y1: float, y2: float) -> str:
     """The trapezium between the part right of the cut and the whole bar below it."""
     tall = y2 - y1
     shape = f"M{100 * cut:.4g} 0 L100 0 L100 100 L0 100 Z"
-    words = text(
-        50, (y1 + y2) / 2 - 0.35, "cut off the first piece, stretch the rest to length 1", "stretch-text"
-    )
+    words = text(50, y1 + 1.25, "cut off the first piece, stretch the rest to length 1", "stretch-text")
     return (
         f'<svg y="{y1:g}em" width="100%" height="{tall:g}em" viewBox="0 0 100 100" preserveAspectRatio="none">'
         f'<path class="stretch" d="{shape}"/></svg>'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from app.figures.lab_svg import figure, line, text
 from app.theme import three_digits
 from eagle import laws
@@ -43,7 +45,7 @@ def speed_figure(share: float, depth: int, draft_step: float, extra_token: float
     body += text(RIGHT, PLOT + 3.2, "tokens drafted in a row", "tick", "end")
     for index, css in ((1, "tau-line"), (2, "speed-line")):
         points = [(across(row[0]), at(row[index])) for row in rows]
-        for (x1, y1), (x2, y2) in zip(points, points[1:], strict=False):
+        for (x1, y1), (x2, y2) in pairwise(points):
             body += line(x1, y1, x2, y2, f"curve {css}")
         x, y = points[depth]
         body += f'<circle class="{css} dot" cx="{x:.4g}%" cy="{y:.4g}em" r="0.4em"/>'

@@ -7,6 +7,8 @@ every mark has a word or a shape beside its colour. All text is escaped here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from app.labels import html_text, html_token
 from app.theme import three_digits
 
@@ -56,23 +58,43 @@ def block(
     width: float,
     height: float,
     css: str,
-    lines: tuple[str, ...] = (),
+    lines: Callable[[float], tuple[str, ...]],
     anchor: str = "middle",
+    hover: str = "",
+    pixels: float = 560,
 ) -> str:
-    """A box with lines of text that never run over its edges: too long a line is clipped, not squeezed.
+    """A box with as many words as fit it. ``lines`` gives them for a number of characters of room.
 
-    The first word of ``css`` is its meaning; the whole text shows on hover.
+    They are chosen twice, for a picture ``pixels`` wide and for a phone; the style sheet shows one.
+    The first word of ``css`` is its meaning; ``hover`` is the whole text.
     """
     at = {"start": 1.6, "end": 98.4}.get(anchor, 50)
     inner = rect(0, 0, 100, height, f"{css} box")
-    if width >= 3:
-        top = height / 2 - 0.6 * (len(lines) - 1) + 0.32
-        words = f"in-box {css.split()[0]}-text"
-        inner += "".join(text(at, top + 1.2 * i, said, words, anchor) for i, said in enumerate(lines))
+    wide, narrow = lines(_room(width, pixels)), lines(_room(width, PHONE))
+    for shown, only in ((wide, " for-wide"), (narrow, " for-narrow")):
+        only = "" if wide == narrow else only
+        top = height / 2 - 0.6 * (len(shown) - 1) + 0.32
+        words = f"in-box {css.split(maxsplit=1)[0]}-text{only}"
+        inner += "".join(text(at, top + 1.2 * i, said, words, anchor) for i, said in enumerate(shown) if said)
+        if wide == narrow:
+            break
     return (
         f'<svg class="piece" x="{x:.4g}%" y="{y:g}em" width="{max(0.0, width):.4g}%" height="{height:g}em">'
-        f"<title>{html_text(' '.join(lines))}</title>{inner}</svg>"
+        f"<title>{html_text(hover or ' '.join(wide))}</title>{inner}</svg>"
     )
+
+
+PHONE = 330  # pixels
+
+
+def _room(width: float, pixels: float) -> float:
+    """Characters that fit ``width`` percent of so many pixels; a bold letter is about 8 wide."""
+    return width / 100 * pixels / 8
+
+
+def fit(room: float, *options: str) -> str:
+    """The first of these texts, from long to short, that fits so many characters; or none."""
+    return next((said for said in options if len(said) <= room), "")
 
 
 def near(x: float) -> str:

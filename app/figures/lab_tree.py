@@ -30,8 +30,9 @@ def tree_figure(
         y1 = root if parent == ROOT else y[parent]
         css = "edge kept-edge" if tree.kept[node] else "edge cut-edge"
         body += line(x1, y1, COLUMN[level], y[node], css)
+        side = -0.45 if y[node] <= y1 else 1.15  # on the outer side of the arrow
         body += text(
-            COLUMN[level] - 1, y[node] - 0.35, three_digits(confidences[node]), "confidence-text", "end"
+            COLUMN[level] - 1, y[node] + side, three_digits(confidences[node]), "confidence-text", "end"
         )
     body += rect(COLUMN[0], root - 1.0, 11, 2.0, "tree-node root-node")
     body += text(COLUMN[0] + 5.5, root + 0.32, "I", "node-name")
