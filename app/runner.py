@@ -13,10 +13,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from app import faults, space
+from app.jobs import NO_MODEL, NoModelError, Work
 from eagle.settings import Method, Settings
 from eagle.trace import Finish, PromptTrace, RunTrace, StepTrace
 
 if TYPE_CHECKING:
+    from app.jobs import Job
     from eagle.decoder import Pair
 
     Loader = Callable[[Callable[[str, float | None], None]], Pair]
@@ -73,6 +75,8 @@ class RunSource(Protocol):
     def start_loading(self) -> None: ...
 
     def begin(self, prompt: str, settings: Settings, visitor: str) -> Decoding: ...
+
+    def work(self, job: Job, visitor: str) -> Decoding: ...
 
     def stop(self, visitor: str) -> None: ...
 
@@ -138,6 +142,14 @@ class Runner:
         with self._guard:
             self._stops[visitor] = flag
         return _LiveRun(pair, encode(pair.tokenizer, prompt), with_seed(settings), flag, self._decoding)
+
+    def work(self, job: Job, visitor: str) -> Decoding:
+        """Other work on the pair than one run, item by item; it holds the model as a run does."""
+        pair = self.pair()
+        flag = threading.Event()
+        with self._guard:
+            self._stops[visitor] = flag
+        return Work(pair, job, flag, self._decoding)
 
     def identity(self) -> str:
         """What tells this pair's runs from another's; blank while none is loaded."""
@@ -217,6 +229,9 @@ class ReplayRunner:
             }
         )
         return _Replay(prompted, flag, self._pause)
+
+    def work(self, job: Job, visitor: str) -> Decoding:
+        raise NoModelError(NO_MODEL)
 
     def stop(self, visitor: str) -> None:
         if visitor in self._stops:
