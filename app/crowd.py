@@ -11,6 +11,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from app import faults
 from app.limits import Clock, LimitError, Limits, RateLimit, ResultCache, StoppedError
@@ -19,10 +20,10 @@ from app.runner import Decoding, PairStatus, Runner, RunSource
 from eagle.settings import Method, Settings
 from eagle.trace import RunTrace, StepTrace
 
-REMEMBERED = (
-    "Exactly this was decoded before (same prompt, settings and seed): here is that run again, with the times "
-    "measured then."
-)
+if TYPE_CHECKING:
+    from app.jobs import Job
+
+REMEMBERED = "Exactly this was decoded before (same prompt, settings and seed): here it is again, with the times of then."
 TELL_EVERY_S = 1.0
 # Runs that may be open at a time: more than may ever wait, so that each is told at once if there is room.
 LIVE_AT_ONCE = 64
@@ -70,9 +71,28 @@ class CrowdRunner:
         if known is not None:
             self._note_last(visitor, prompt, known.seed)
             return Remembered(known)
-        return self._join(prompt, settings, visitor, key, next_up=follows)
 
-    def _join(self, prompt: str, settings: Settings, visitor: str, key: str | None, *, next_up: bool) -> Turn:
+        def remember(run: RunTrace) -> None:
+            self.remembered.put(key, run)
+            self._note_last(visitor, prompt, run.seed)
+
+        return self._join(
+            lambda: self.inner.begin(prompt, settings, visitor), visitor, remember, next_up=follows
+        )
+
+    def work(self, job: Job, visitor: str) -> Decoding:
+        """Other work on the pair, in the same line; counted like a run and never remembered."""
+        self._rate.count(session_of(visitor))
+        return self._join(lambda: self.inner.work(job, visitor), visitor, lambda run: None, next_up=False)
+
+    def _join(
+        self,
+        begin: Callable[[], Decoding],
+        visitor: str,
+        remember: Callable[[RunTrace], None],
+        *,
+        next_up: bool,
+    ) -> Turn:
         with self._guard:
             mine = [name for name in self._turns if session_of(name) == session_of(visitor)]
             if visitor not in self._turns and len(mine) >= MOST_TURNS_A_SESSION:
@@ -80,15 +100,14 @@ class CrowdRunner:
             before = self._turns.pop(visitor, None)
         if before is not None:
             before.stop()
-        decoding = self.inner.begin(prompt, settings, visitor)
+        decoding = begin()
 
         def ended(turn: Turn, run: RunTrace | None) -> None:
             with self._guard:
                 if self._turns.get(visitor) is turn:
                     del self._turns[visitor]
             if run is not None:
-                self.remembered.put(key, run)
-                self._note_last(visitor, prompt, run.seed)
+                remember(run)
 
         turn = Turn(
             decoding, self.line, self.line.join(next_up=next_up), self.limits.lease_s, ended, self._clock
