@@ -23,7 +23,9 @@ from eagle.trace import RunTrace, StepTrace
 if TYPE_CHECKING:
     from app.jobs import Job
 
-REMEMBERED = "Exactly this was decoded before (same prompt, settings and seed): here it is again, with the times of then."
+REMEMBERED = (
+    "Exactly this was decoded before (same prompt, settings, seed): here it is again, with the times of then."
+)
 TELL_EVERY_S = 1.0
 # Runs that may be open at a time: more than may ever wait, so that each is told at once if there is room.
 LIVE_AT_ONCE = 64

@@ -146,7 +146,7 @@ def _run_events(
             asked.form.inputs(),
             [visit_state, asked.note, tick, asked.run, asked.stop],
             show_progress="hidden",
-            concurrency_limit=LIVE_AT_ONCE,  # they wait in the runner's own line, which tells them their place
+            concurrency_limit=LIVE_AT_ONCE,  # they wait in the runner's line, which tells their place
             concurrency_id="model",
             api_visibility="private",
         )

@@ -26,6 +26,7 @@ class Gallery:
     def __init__(self, folder: Path = TRACES) -> None:
         self._entries = {path.stem: path for path in sorted(folder.glob("*.json"))}
         self._titles: dict[str, str] = {}
+        self._runs: dict[str, RunTrace] = {}  # frozen, so every visitor may be shown the same
 
     def names(self) -> list[str]:
         """Names in menu order, the first paint's run first."""
@@ -34,7 +35,9 @@ class Gallery:
     def read(self, name: str) -> RunTrace | None:
         """The run, or None where no recorded run has this name."""
         path = self._entries.get(name)
-        return None if path is None else RunTrace.from_json(path.read_bytes())
+        if path is not None and name not in self._runs:
+            self._runs[name] = RunTrace.from_json(path.read_bytes())
+        return self._runs.get(name)
 
     def menu(self) -> list[Recorded]:
         """What there is, with titles."""

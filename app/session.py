@@ -40,6 +40,10 @@ class Visit:
     baseline: RunTrace | None = None
     name: str | None = None  # of a recorded run, as links say it
 
+    def __deepcopy__(self, memo: object) -> Visit:
+        """Itself: frozen all the way down, and copied by gradio for every visitor of the page."""
+        return self
+
 
 @dataclass(frozen=True)
 class Look:

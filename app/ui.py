@@ -13,40 +13,50 @@ from typing import Any
 
 import gradio as gr
 
-from app import explore, theme
+from app import api, embed, explore, theme
+from app.crowd import CrowdRunner
 from app.gallery import Gallery
-from app.runner import Runner, RunSource
+from app.runner import RunSource
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 TITLE = "EAGLE-2, step by step"
 # Under one of gradio's own prefixes, so that it is reached in server-side rendering too.
 PLOTLY_ROUTE = "/gradio_api/vendor/plotly.min.js"
+# Visitors who wait for the model each hold a thread; the others must find one at once all the same.
+MOST_THREADS = 96
+MOST_SESSIONS = 1000
 
 
 def build_demo(runner: RunSource | None = None, gallery: Gallery | None = None) -> gr.Blocks:
     """The whole page. Without a runner it decodes with the built-in pair, loaded when first needed."""
-    runner = runner or Runner()
+    runner = runner or CrowdRunner()
     gallery = gallery or Gallery()
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as demo:
         gr.HTML(_header(), apply_default_css=False, elem_id="page-head", js_on_load=_THEME_SWITCH)
         with gr.Tabs(elem_id="tabs"), gr.Tab("Explore", id="explore"):
             explore.build(demo, runner, gallery)
+        api.build(runner)
     return demo
 
 
-def launch_options() -> dict[str, Any]:
-    """What ``demo.launch`` needs: theme, style, script, plotly's own file, port from the environment."""
+def launch_options(gallery: Gallery | None = None) -> dict[str, Any]:
+    """What ``demo.launch`` needs: theme, style, script, routes of our own, port from the environment.
+
+    ``allowed_paths`` is not among them: nothing of this folder or of the machine is served as a file.
+    """
     port = os.environ.get("GRADIO_SERVER_PORT") or os.environ.get("PORT") or "7860"
     return {
         "theme": theme.gradio_theme(),
         "css": theme.css_variables() + (ASSETS / "style.css").read_text(encoding="utf-8"),
         "head": _head(),
-        "app_kwargs": {"routes": [_plotly_route()]},
+        "app_kwargs": {"routes": [_plotly_route(), *embed.routes(gallery or Gallery(), _plotly_source())]},
         "server_port": int(port),
         "footer_links": ["api"],
         "run_history": False,
         "show_error": False,
         "max_file_size": "8mb",
+        "max_threads": MOST_THREADS,
+        "state_session_capacity": MOST_SESSIONS,
     }
 
 
@@ -68,16 +78,20 @@ element.addEventListener('click', (event) => {
 
 def _head() -> str:
     """Scripts that run before any component: the colour table, our script, and plotly from this server."""
-    import plotly
-
     twins = json.dumps(theme.dark_twins())
     script = (ASSETS / "page.js").read_text(encoding="utf-8")
-    source = f"{PLOTLY_ROUTE.lstrip('/')}?v={plotly.__version__}"
     return (
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<script>window.eagleDarkTwins={twins};</script><script>{script}</script>"
-        f'<script defer src="{source}"></script>'
+        f'<script defer src="gradio_api/{_plotly_source()}"></script>'
     )
+
+
+def _plotly_source() -> str:
+    """Where the route below is, seen from beside it; the version in it ends what browsers have kept."""
+    import plotly
+
+    return f"vendor/plotly.min.js?v={plotly.__version__}"
 
 
 def _plotly_route() -> Any:
