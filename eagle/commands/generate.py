@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--trace {args.trace}: the folder {args.trace.parent} does not exist.")
     from eagle import recording
     from eagle.decoder import decode, with_seed
+    from eagle.store import write_whole
     from eagle.text import check_text, encode
 
     check_text(prompt)
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     print()
     run_trace = recording.run(pair.info, encoded, settings, steps)
     if args.trace:
-        args.trace.write_text(run_trace.to_json())
+        write_whole(args.trace, run_trace.to_json())
     print(summary(run_trace), file=sys.stderr)
     if args.json:
         print(json.dumps(as_line(run_trace), allow_nan=False))
