@@ -1,8 +1,15 @@
-"""Starts the demo: ``python app.py`` serves http://127.0.0.1:7860 (port from GRADIO_SERVER_PORT or PORT)."""
+"""Starts the demo: ``python app.py`` serves http://127.0.0.1:7860; ``python app.py --help`` says what else."""
 
-from app.ui import build_demo, launch_options
+import sys
+
+from app import cli, space
+
+serving = cli.parse(sys.argv[1:]) if __name__ == "__main__" else None
+space.prepare()
+
+from app.ui import build_demo, launch_options  # noqa: E402  --help must not wait for the page's packages
 
 demo = build_demo()
 
-if __name__ == "__main__":
-    demo.launch(**launch_options())
+if serving is not None:
+    demo.launch(**(launch_options() | serving.launch_options()))
