@@ -28,9 +28,13 @@ def folder_of(name: str, what: str, say: Progress) -> Path:
     that a pair that can not work is refused before gigabytes are. Raises LoadError.
     """
     path = Path(name).expanduser()
-    if path.is_dir():
+    if ".." in path.parts:
+        raise LoadError(
+            f"The {what} {name[:80]!r} leads out of its folder with '..'; name the folder itself."
+        )
+    if name.strip() and path.is_dir():
         return path
-    if not HUB_ID.fullmatch(name) or name.startswith((".", "~")) or ".." in name:
+    if not HUB_ID.fullmatch(name):
         raise LoadError(
             f"The {what} {name[:80]!r} is neither a folder on this machine nor a hub id such as owner/name."
         )
