@@ -17,6 +17,7 @@ Parser = argparse.ArgumentParser
 def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser = subparsers.add_parser("train", help="corpus, fit, export: make a draft head")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add_corpus(actions.add_parser("corpus", help="let the target write text; makes the missing shards"))
     _add_fit(actions.add_parser("fit", help="train a head on a corpus; goes on where it was killed"))
     export = actions.add_parser("export", help="write a run's head in the published layout")
     export.add_argument("--run", dest="run_folder", type=Path, required=True, help="folder that fit wrote")
@@ -39,6 +40,21 @@ def _add_target(parser: Parser) -> None:
 def _add_machine(parser: Parser) -> None:
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own choice)")
     parser.add_argument("--nice", type=int, default=0, help="give way to other programs: 0 to 19")
+
+
+def _add_corpus(parser: Parser) -> None:
+    add = parser.add_argument
+    add("--out", type=Path, required=True, help="folder for the shards")
+    add("--shards", type=int, default=20, help="shards in the finished corpus")
+    add("--rows", type=int, default=96, help="conversations a shard, written side by side")
+    add("--length", type=int, default=288, help="tokens of a conversation")
+    add("--user-limit", type=int, default=48, help="tokens of a question that does not end by itself")
+    add("--user-top-p", type=float, default=0.9, help="nucleus that questions are drawn from")
+    add("--seed", type=int, default=0)
+    add("--prompts", type=Path, help="user turns from a file (.jsonl with turns, or lines of text)")
+    _add_target(parser)
+    _add_machine(parser)
+    parser.set_defaults(action=run_corpus)
 
 
 def _add_fit(parser: Parser) -> None:
@@ -106,6 +122,26 @@ def _settle(args: argparse.Namespace) -> None:
         os.nice(args.nice)
     if args.threads:
         torch.set_num_threads(args.threads)
+
+
+def run_corpus(args: argparse.Namespace) -> int:
+    """Writes the missing shards; several processes share them when started by ``accelerate launch``."""
+    _settle(args)
+    from eagle import loading
+    from eagle.training import corpus, loop
+    from eagle.training.report import say, spent
+    from eagle.training.source import load_source
+
+    names = ("shards", "rows", "length", "user_limit", "user_top_p", "seed")
+    plan = corpus.Plan(**{name: getattr(args, name) for name in names})
+    questions = corpus.read_prompts(args.prompts) if args.prompts else []
+    accelerator = loop.make_accelerator(loading.pick_device(args.device))
+    with TerminalProgress() as progress:
+        source = load_source(args.target, str(accelerator.device), args.dtype, progress.report)
+    rank, world = accelerator.process_index, accelerator.num_processes
+    corpus.make_corpus(source, args.out, plan, questions, rank, world, say)
+    say(f"{plan.shards} shards, {plan.shards * plan.rows * plan.length:,} tokens in {args.out}; {spent()}")
+    return 0
 
 
 def run_fit(args: argparse.Namespace) -> int:
