@@ -18,8 +18,10 @@ def tree_stage(state: LabState) -> str:
     picture = tree_figure(tree, lab_tree.TOKENS, lab_tree.PARENT, lab_tree.CONFIDENCE)
     dial = _dial("nodes kept by rerank", "total", state.total, 1, 10, 1)
     legend = (
-        '<p class="l-small">On the arrow: confidence. In the node: its place by value, and the value, the product of '
-        "confidences along its path. ★ expanded. Solid: kept by rerank; dotted: cut, so the target never sees it.</p>"
+        '<p class="l-small">On the arrow: confidence. In the node: its place by value, and the value, the '
+        "product of "
+        "confidences along its path. ★ expanded. Solid: kept by rerank; dotted: cut, so the target never "
+        "sees it.</p>"
     )
     return card(
         "The draft tree after “I”",
@@ -47,7 +49,8 @@ def speed_stage(state: LabState) -> str:
         f"<span><b>{number(gain)} ×</b> {faster} plain decoding: τ / (1 + ω)</span></div>"
     )
     legend = (
-        '<p class="l-small"><i class="line-key tau-line"></i> τ &nbsp; <i class="line-key speed-line"></i> speedup &nbsp; '
+        '<p class="l-small"><i class="line-key tau-line"></i> τ &nbsp; <i class="line-key speed-line"></i> '
+        "speedup &nbsp; "
         '<i class="line-key even-line"></i> 1, plain decoding: below it speculation loses. '
         "This is arithmetic on the numbers you chose, not a measurement.</p>"
     )
@@ -62,6 +65,7 @@ def speed_stage(state: LabState) -> str:
 
 def _dial(words: str, which: str, value: float, low: float, high: float, step: float) -> str:
     return (
-        f'<label class="dial"><span>{words}</span>{slider(value, low, high, step, words, do="dial", which=which)}'
+        f"<label "
+        f'class="dial"><span>{words}</span>{slider(value, low, high, step, words, do="dial", which=which)}'
         f"{number_box(three_digits(value), words, 't-in', do='dial', which=which)}</label>"
     )

@@ -39,7 +39,8 @@ def toggle(words: str, pressed: bool, css: str = "", *, key: str = "", **action:
 def select(label: str, options: Mapping[str, str], chosen: str, css: str = "", **action: Any) -> str:
     """A menu; its value is sent as ``v``."""
     inner = "".join(
-        f'<option value="{html_text(value)}"{" selected" if value == chosen else ""}>{html_text(words)}</option>'
+        f"<option "
+        f'value="{html_text(value)}"{" selected" if value == chosen else ""}>{html_text(words)}</option>'
         for value, words in options.items()
     )
     return (

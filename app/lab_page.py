@@ -35,7 +35,8 @@ def render(state: LabState, note: str = "", before: LabState | None = None) -> s
         covered = is_covered(state)
         body = (
             f'<div class="stage"><div class="column">{distributions(state, before)}'
-            f'{left_over(now)}</div><div class="column">{one_draw(now)}</div></div>{law_card(state, now, covered)}'
+            f"{left_over(now)}</div><div "
+            f'class="column">{one_draw(now)}</div></div>{law_card(state, now, covered)}'
             f"{_presets(state)}{panels(state)}"
         )
     return f'<div class="{css}" data-view="{state.view}">{_PATTERNS}{_head(state)}{said}{body}{_foot(state)}</div>'
@@ -43,8 +44,10 @@ def render(state: LabState, note: str = "", before: LabState | None = None) -> s
 
 _PATTERNS = (
     '<svg class="patterns" width="0" height="0" aria-hidden="true"><defs>'
-    '<pattern id="lab-hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<rect width="7" height="7" class="hatch-ground"/><line x1="0" y1="0" x2="0" y2="7" class="hatch-line"/></pattern>'
+    '<pattern id="lab-hatch" width="7" height="7" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)">'
+    '<rect width="7" height="7" class="hatch-ground"/><line x1="0" y1="0" x2="0" y2="7" '
+    'class="hatch-line"/></pattern>'
     '<pattern id="lab-dots" width="6" height="6" patternUnits="userSpaceOnUse">'
     '<rect width="6" height="6" class="dots-ground"/><circle cx="3" cy="3" r="1" class="dots-dot"/></pattern>'
     "</defs></svg>"
@@ -177,4 +180,6 @@ def _foot(state: LabState) -> str:
     tools += '<button type="button" class="btn l-small" data-local="copy">copy link</button>'
     tools += '<button type="button" class="btn l-small" data-local="print">print</button>'
     tools += button("start again", "l-small", do="reset")
-    return f'<footer class="lab-foot"><div class="keys" aria-label="Keyboard">{keys}</div><div>{tools}</div></footer>'
+    return (
+        f'<div class="lab-foot"><div class="keys" aria-label="Keyboard">{keys}</div><div>{tools}</div></div>'
+    )

@@ -58,7 +58,8 @@ def experiment_panel(state: LabState) -> str:
     runs = "".join(toggle(f"{n:,}", state.draws == n, "l-small", do="experiment", v=n) for n in EXPERIMENTS)
     head = (
         f'<div class="panel-head"><span>Draws:</span>{runs}{compare}'
-        '<span class="l-small">both rules get the same random numbers; the first is the draw above</span></div>'
+        '<span class="l-small">both rules get the same random numbers; the first is the draw '
+        "above</span></div>"
     )
     if not state.draws:
         return (
@@ -131,15 +132,18 @@ def why_panel(state: LabState) -> str:
         trials = f"trial {read.accepted + 1} accepts {name}"
     says = f"The bar says {name}; {trials}. The same token, for every u."
     fresh = (
-        "The decoder draws a fresh number for each trial instead of stretching one: the same law, other luck. This "
+        "The decoder draws a fresh number for each trial instead of stretching one: the same law, other "
+        "luck. This "
         "holds for EAGLE-2's fixed list, whatever rule is chosen above."
     )
     intro = (
-        "“Draw x from the target; if x was drafted, walk there; else stop and emit x.” One number u does it: above, "
+        "“Draw x from the target; if x was drafted, walk there; else stop and emit x.” One number u does "
+        "it: above, "
         "all at once; below, trial by trial. Drag u."
     )
     return (
-        f'<div class="pictured"><header class="card-head"><p class="lead">{html_text(intro)}</p>{save_buttons()}</header>'
+        f'<div class="pictured"><header class="card-head"><p '
+        f'class="lead">{html_text(intro)}</p>{save_buttons()}</header>'
         f'<div class="why">{picture}{control}</div></div>'
         f'<p class="now">{html_text(says)}</p><p class="l-small">{html_text(fresh)}</p>'
     )
@@ -163,7 +167,8 @@ def misreadings_panel(state: LabState) -> str:
             f'<article class="misreading{" here" if here else ""}"><h4>{i}. {html_text(card.title)}</h4>'
             f'<p class="thought"><span class="tag">thought</span> {html_text(card.question)}</p>'
             f'<p class="truth"><span class="tag">true</span> {rich(card.reveal)}</p>'
-            f'<p class="l-small">{button("Set the lab to it", "l-small", do="misreading", v=i)} asked in {link}</p></article>'
+            f'<p class="l-small">{button("Set the lab to it", "l-small", do="misreading", v=i)} asked in '
+            f"{link}</p></article>"
         )
     return f'<div class="misreadings">{items}</div>'
 
@@ -209,9 +214,11 @@ def letters_panel() -> str:
         "plain-table wide-table",
     )
     return (
-        '<p class="lead">The letters are swapped between the two founding papers. Read the words, not the letters: '
+        '<p class="lead">The letters are swapped between the two founding papers. Read the words, not the '
+        "letters: "
         "the target's probability over the probability of being offered.</p>"
-        f'<div class="scroll">{letters}</div><h4>Words that are easily confused</h4><div class="scroll">{words}</div>'
+        f'<div class="scroll">{letters}</div><h4>Words that are easily confused</h4><div '
+        f'class="scroll">{words}</div>'
     )
 
 

@@ -60,7 +60,8 @@ def distributions(state: LabState, before: LabState | None) -> str:
     heads = (
         '<div class="dist-row dist-head" aria-hidden="true"><span>token</span>'
         '<span class="key-target">target p</span>'
-        f'<span class="key-draft">{"draft q" if state.rule in SAMPLED else "draft confidence"}</span><span></span></div>'
+        f"<span "
+        f'class="key-draft">{"draft q" if state.rule in SAMPLED else "draft confidence"}</span><span></span></div>'
     )
     heat = slider(state.temperature, 0, MAX_TEMPERATURE, 0.05, "temperature", do="temperature")
     box = number_box(three_digits(state.temperature), "temperature", "t-in", do="temperature")
@@ -69,7 +70,8 @@ def distributions(state: LabState, before: LabState | None) -> str:
     if state.temperature != 1:
         what = "Bars" if state.rule in SAMPLED else "The target's bars"
         foot += (
-            f'<p class="l-small">{what} are at temperature {three_digits(state.temperature)}; dashed outlines and '
+            f'<p class="l-small">{what} are at temperature {three_digits(state.temperature)}; dashed '
+            f"outlines and "
             "boxes at temperature 1.</p>"
         )
     return card(
@@ -146,7 +148,8 @@ def _row(css: str, key: str, name: str, under: str, bar: str, draw: str, verdict
     return (
         f'<li class="rung is-{css}" data-key="{key}"><div class="rung-name">{name}'
         f'<span class="under">{under}</span></div><div class="rung-bar">{bar}</div>'
-        f'<div class="rung-end"><div class="rung-verdict">{verdict}</div><div class="rung-draw">{draw}</div></div></li>'
+        f'<div class="rung-end"><div class="rung-verdict">{verdict}</div><div '
+        f'class="rung-draw">{draw}</div></div></li>'
     )
 
 
@@ -240,9 +243,11 @@ def _controls(now: Walk) -> str:
     if now.state.predict and event is not None and event.kind == "trial":
         name = html_token(now.state.tokens[now.candidates[event.index].token], 12)
         ask = (
-            f'<form class="predict" data-predict="1"><span>Predict: <b>{name}</b> is accepted with probability</span>'
-            '<input type="text" inputmode="decimal" class="box-in" name="probability" aria-label="Your probability" '
-            'placeholder="0 to 1"><span>and the draw now says</span>'
+            f'<form class="predict" data-predict="1"><span>Predict: <b>{name}</b> is accepted with '
+            f"probability</span>"
+            '<input type="text" inputmode="decimal" class="box-in" name="probability" aria-label="Your '
+            'probability" '
+            'placeholder="0 to 1"><span>and this draw is</span>'
             f"{button('✓ accepted', 'primary', do='guess', side='accept')}"
             f"{button('✗ rejected', 'primary', do='guess', side='reject')}</form>"
         )
@@ -350,7 +355,8 @@ def _path_list(state: LabState, law: Law) -> str:
     """Each path as a product that gives its mass."""
     if not law.paths:
         return (
-            '<p class="l-small">There are too many orders of candidates to draw every path; the outcomes below are '
+            '<p class="l-small">There are too many orders of candidates to draw every path; the outcomes '
+            "below are "
             "summed over all of them, exactly.</p>"
         )
     items = [_path_item(state, law, i) for i in range(len(law.paths))]
@@ -402,4 +408,6 @@ def outcomes(state: LabState, law: Law) -> str:
         f'<i class="l-swatch final-piece"></i>the last draw: {number(float(law.stages[-1].sum()))} &nbsp; '
         '<i class="l-swatch target-line"></i>target'
     )
-    return table(head, rows, "outcome-table") + f'<p class="l-small">{share}</p>'
+    return (
+        f'<div class="scroll">{table(head, rows, "outcome-table")}</div>' + f'<p class="l-small">{share}</p>'
+    )

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import gradio as gr  # at the top: gradio resolves the annotations of its handlers by the module's names
 
 from app import lessons
 from app.lab_edit import apply
 from app.lab_page import render
 from app.lab_query import from_query, to_query
-from app.lab_state import DEFAULT, LabState
-
-if TYPE_CHECKING:
-    import gradio as gr
+from app.lab_state import LabState
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 TEMPLATE = '<div class="lab"><p class="lab-loading">The rule lab is opening…</p></div>'
@@ -29,10 +28,13 @@ Let the fixed list be $x_1, \dots, x_k$, and write $S_i = p(x_1) + \dots + p(x_i
 1. After $i - 1$ rejections the residual gives $x_i$ the probability $\dfrac{p(x_i)}{1 - S_{i-1}}$: that is
    what the $i$-th draw is tested against, since $q = 1$.
 2. Trial $i$ is reached with probability
-   $\displaystyle\prod_{j<i} \Bigl(1 - \frac{p(x_j)}{1 - S_{j-1}}\Bigr) = \prod_{j<i} \frac{1 - S_j}{1 - S_{j-1}} = 1 - S_{i-1}.$
-3. So $x_i$ is accepted with probability $(1 - S_{i-1}) \cdot \dfrac{p(x_i)}{1 - S_{i-1}} = p(x_i)$, in any order.
+   $\displaystyle\prod_{j<i} \Bigl(1 - \frac{p(x_j)}{1 - S_{j-1}}\Bigr)
+   = \prod_{j<i} \frac{1 - S_j}{1 - S_{j-1}} = 1 - S_{i-1}.$
+3. So $x_i$ is accepted with probability $(1 - S_{i-1}) \cdot \dfrac{p(x_i)}{1 - S_{i-1}} = p(x_i)$,
+   in any order.
 4. All are rejected with probability $1 - S_k$, and the last draw then gives $y$ with $\dfrac{p(y)}{1 - S_k}$.
-5. So a token $y$ off the list comes out with $(1 - S_k) \cdot \dfrac{p(y)}{1 - S_k} = p(y)$: the output is $p$. $\blacksquare$
+5. So a token $y$ off the list comes out with $(1 - S_k) \cdot \dfrac{p(y)}{1 - S_k} = p(y)$:
+   the output is $p$. $\blacksquare$
 
 For *one* candidate drawn from $q$ (speculative sampling) two lines do:
 accepted as $x$ with $q(x) \min\bigl(1, \tfrac{p(x)}{q(x)}\bigr) = \min(p(x), q(x))$, rejected with
@@ -63,9 +65,7 @@ def lab_act(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def build() -> gr.HTML:
-    """Puts the lab where it is called (inside a tab); returns the component that :func:`handed_over` feeds."""
-    import gradio as gr
-
+    """Puts the lab where it is called, inside a tab; :func:`handed_over` makes a value for the component."""
     lab = gr.HTML(
         value="",
         html_template=TEMPLATE,
@@ -85,11 +85,11 @@ def build() -> gr.HTML:
     return lab
 
 
+def tab_of_link(request: gr.Request) -> Any:
+    """For the page's load event, with the tabs as output: a link that names the lab opens its tab."""
+    return gr.Tabs(selected="lab") if request.query_params.get("tab") == "lab" else gr.skip()
+
+
 def handed_over(state: LabState) -> str:
-    """The component's value that makes the lab show this state, as an event's output: "take them from here"."""
+    """The component's value, as an event's output, that makes the lab show this state."""
     return f"{to_query(state)}#{secrets.token_hex(4)}"
-
-
-def opened(query: str) -> LabState:
-    """The state that a page's query string names; the default where it names none."""
-    return from_query(query)[0] if query else DEFAULT

@@ -25,12 +25,16 @@ SHORT_NAMES: dict[RuleName, str] = {
     "misreading": "the misreading",
 }
 RULE_SENTENCES: dict[RuleName, str] = {
-    "eagle2": "The draft's top k are offered for certain. Accept with the target's current p; a rejected one is "
+    "eagle2": "The draft's top k are offered for certain. Accept with the target's current p; a rejected "
+    "one is "
     "struck out.",
-    "chain": "One token is drawn from the draft. Accept with min(1, p/q); else draw from max(0, p − q), rescaled.",
-    "eagle1": "k tokens are drawn without replacement. Accept with min(1, p/q), q without those drawn before.",
+    "chain": "One token is drawn from the draft. Accept with min(1, p/q); else draw from max(0, p − q), "
+    "rescaled.",
+    "eagle1": "k tokens are drawn without replacement. Accept with min(1, p/q), q without those drawn "
+    "before.",
     "vanilla": "No draft: the token is drawn from the target.",
-    "misreading": "A fixed list, judged with min(1, p / confidence) as if it had been drawn. For the classroom only.",
+    "misreading": "A fixed list, judged with min(1, p / confidence) as if it had been drawn. For the "
+    "classroom only.",
 }
 
 

@@ -85,14 +85,16 @@ _ONE_COIN = Lesson(
             "The draw you see was rejected. Type .3 for it, or drag the marker. Which token comes out?",
             "Only the draw changed. The bar, the candidates and the law stayed where they were.",
             ".3 is below .51, so “am” is accepted and nothing else is drawn. Any draw from .51 up "
-            "rejects it. “Accept probability” is the length of the piece; the verdict is where the draw fell.",
+            "rejects it. “Accept probability” is the length of the piece; the verdict is where the draw "
+            "fell.",
             {"typed": typed(0.8), "step": 1},
             choices=("“am”", "“have”"),
             right=1,
         ),
         Card(
             "The misreading",
-            "Now judge as if “am” had been drawn from the draft: divide by the confidence, min(1, .51 / .51). "
+            "Now judge as if “am” had been drawn from the draft: divide by the confidence, min(1, .51 / "
+            ".51). "
             "What comes out?",
             "Where is the cut on the bar now? How much of it is left for “have”?",
             "The accept probability is 1: always “am”, never “have”, .49 away from the target (total "
@@ -122,7 +124,8 @@ _SIBLINGS = Lesson(
             "Target: “am” .51, “have” .29, “was” .20; two are drafted. “am” has just been rejected. "
             "With what probability is “have” accepted now?",
             "In “what is left”: “am” is struck out and the rest grow until they sum to 1 again.",
-            ".29 / (1 − .51) = .592. It looks like more than .29, but “have” only gets its turn in .49 of all "
+            ".29 / (1 − .51) = .592. It looks like more than .29, but “have” only gets its turn in .49 of "
+            "all "
             "draws: .49 × .592 = .29, the target's own.",
             {**THREE, "typed": typed(0.8), "step": 1},
             choices=(".29", ".592", ".49"),
@@ -142,7 +145,8 @@ _SIBLINGS = Lesson(
             "All rejected",
             "Target .5, .3, .2. Both candidates are about to be rejected. What is the last draw taken from?",
             "Press space twice and watch what is left after each rejection.",
-            "After the first rejection (0, .6, .4), after the second (0, 0, 1). The step still brings one token, "
+            "After the first rejection (0, .6, .4), after the second (0, 0, 1). The step still brings one "
+            "token, "
             "the target's own, and it costs no further pass.",
             {**ARTICLES, "draft": (0.6, 0.3, 0.1), "k": 2, "typed": typed(0.9, 0.9)},
             choices=("From the target again: .5, .3, .2", "From what is left: only “one”", "The step fails"),
@@ -152,7 +156,8 @@ _SIBLINGS = Lesson(
             "Never drafted",
             "Five tokens, two of them drafted. “think” (.12) is not. How often does it come out?",
             "In the law, find the piece for “think”. Which path leads there?",
-            "Exactly .12. It comes out when both candidates are rejected: .35 × .343 = .12. A short list makes "
+            "Exactly .12. It comes out when both candidates are rejected: .35 × .343 = .12. A short list "
+            "makes "
             "fewer drafts accepted; it cuts nothing off the output.",
             FIVE,
             choices=("Never", "Less than .12", "Exactly .12"),
@@ -163,7 +168,8 @@ _SIBLINGS = Lesson(
             "Could a single number u decide all of it, candidates and rest?",
             "Drag u. Above: draw a token from the target at once. Below: the trials, one by one. "
             "Do they ever disagree?",
-            "They never disagree. Cut the bar at p(x1), p(x1) + p(x2), ... In the first piece the first trial is accepted. "
+            "They never disagree. Cut the bar at p(x1), p(x1) + p(x2), ... In the first piece the first "
+            "trial is accepted. "
             "Otherwise (u − p1) / (1 − p1) is again uniform: the next trial's draw. So the whole rule equals "
             "“draw x from the target; if x was drafted, walk there”.",
             {**THREE, "view": "why"},
@@ -178,7 +184,8 @@ _SAMPLED_DRAFTS = Lesson(
     (
         Card(
             "The draft rolls a die too",
-            "In speculative sampling the draft *draws* its candidate. It drew “a”, which it does in .6 of all "
+            "In speculative sampling the draft *draws* its candidate. It drew “a”, which it does in .6 of "
+            "all "
             "cases; the target gives “a” .3. With what probability must it be accepted?",
             "“a” is offered twice as often as it should come out. What must happen to half of the offers?",
             "min(1, p/q) = .3 / .6 = .5. Then “a” comes out .6 × .5 = .3. The rejected .3 goes to the tokens "
@@ -209,11 +216,13 @@ _SAMPLED_DRAFTS = Lesson(
         ),
         Card(
             "Several drawn: EAGLE-1",
-            "EAGLE-1 draws its siblings without replacement. “a” was drawn and rejected. Does only the entry of "
+            "EAGLE-1 draws its siblings without replacement. “a” was drawn and rejected. Does only the "
+            "entry of "
             "“a” change in what is left?",
             "Compare what is left with max(0, p − q), token by token.",
             "The whole draft is subtracted, norm(max(0, p − q)). Where the draft was certain, q is 1 on "
-            "the candidate and 0 elsewhere, so the same formula takes out only the candidate: that is EAGLE-2.",
+            "the candidate and 0 elsewhere, so the same formula takes out only the candidate: that is "
+            "EAGLE-2.",
             {**LEANING, "rule": "eagle1", "k": 2, "typed": ((0, 0.5), (1, 0.3), *typed(0.8)), "step": 2},
             choices=("Yes", "No"),
             right=2,
@@ -222,7 +231,8 @@ _SAMPLED_DRAFTS = Lesson(
             "Temperature",
             "Move the temperature. Which bars move under EAGLE-2, and which under the sampled rules?",
             "Switch the rule and watch the draft's bars.",
-            "Under EAGLE-2 only the target's: the draft's list stays what it was. A sampled draft is drawn at "
+            "Under EAGLE-2 only the target's: the draft's list stays what it was. A sampled draft is drawn "
+            "at "
             "the same temperature, so both move. The output equals the target at that temperature each time.",
             {**LEANING, "temperature": 0.5, "k": 2},
             choices=("Both, always", "Only the target's, always", "It depends on the rule"),
@@ -248,10 +258,12 @@ _TREES = Lesson(
         ),
         Card(
             "Expand, then rerank",
-            "Expand goes on from the two most valuable nodes of each level. Rerank then keeps the most valuable "
+            "Expand goes on from the two most valuable nodes of each level. Rerank then keeps the most "
+            "valuable "
             "nodes of the whole tree. With 6 kept: is “not” (level 2, never expanded) among them?",
             "Move the number of kept nodes. A parent always comes before its child: why?",
-            "“not” is kept: its value .165 beats “student” (.138) on level 3. A child's value is never above its parent's, "
+            "“not” is kept: its value .165 beats “student” (.138) on level 3. A child's value is never "
+            "above its parent's, "
             "so what is kept is always a connected tree.",
             {"total": 6},
             choices=("Yes", "No, only expanded nodes are kept"),
@@ -290,7 +302,8 @@ _SPEED = Lesson(
         ),
         Card(
             "ω: what a step costs",
-            "Each draft step costs .24 of a target pass (a large head for a small target). Which depth is best?",
+            "Each draft step costs .24 of a target pass (a large head for a small target). Which depth is "
+            "best?",
             "Watch the peak of the curve while you move the cost of a draft step.",
             "Speedup = τ / (1 + ω). With .24 a step the peak is at depth 2 (1.48); with .06 it is at depth 5 "
             "(2.26). A cheaper head or a smaller draft vocabulary moves it; the target's law never moves.",
@@ -303,8 +316,10 @@ _SPEED = Lesson(
             "When it loses",
             "The head is poor (.3 a level) and verifying is dear (.15 of a pass for each token). Deeper?",
             "Is there any depth at which the solid line is above 1?",
-            "Below 1 speculation is slower than plain decoding, and every level makes it worse. The output is "
-            "still exactly the target's. This picture is arithmetic on the numbers you chose; measured ones are "
+            "Below 1 speculation is slower than plain decoding, and every level makes it worse. The output "
+            "is "
+            "still exactly the target's. This picture is arithmetic on the numbers you chose; measured "
+            "ones are "
             "on the page's race.",
             {"share": 0.3, "depth": 5, "draft_step": 0.24, "extra_token": 0.15},
             choices=("Yes, more tokens are accepted", "No"),

@@ -31,7 +31,8 @@ MISREADINGS: tuple[Card, ...] = (
     ),
     _file(
         "The second token is never tried",
-        "“Draft = target, “am” .51, “have” .49: “am” is accepted with .51 / .51 = 1, so “have” can't come out.”",
+        "“Draft = target, “am” .51, “have” .49: “am” is accepted with .51 / .51 = 1, so “have” can't come "
+        "out.”",
         "This is the rule as misread: the law is 1 / 0.",
         "“am” is accepted with .51 / 1 = .51. In the other .49, “have” is all that is left.",
         _EAGLE + "110",
@@ -50,7 +51,8 @@ MISREADINGS: tuple[Card, ...] = (
         "Two siblings can't both have q = 1",
         "“If token 233 and token 464 are both proposed with probability 100%, that is 200%.”",
         "Two trials, two one-point distributions, one after the other.",
-        "They are two proposals, each certain in its own turn; nothing says that they share one distribution. "
+        "They are two proposals, each certain in its own turn; nothing says that they share one "
+        "distribution. "
         "The second is tested against what p has become, .592 here, not against .29.",
         _EAGLE + "183",
         {**THREE, "typed": typed(0.8), "step": 1},
@@ -68,7 +70,8 @@ MISREADINGS: tuple[Card, ...] = (
         "A greedy draft makes the output greedy",
         "“Top-k drafting turns sampling from the target into greedy decoding of the draft.”",
         "The draft's favourite is “am” (.8); the target gives it .1. See what comes out.",
-        "The draft only suggests. What is accepted, and what is drawn when nothing is, follows the target. At "
+        "The draft only suggests. What is accepted, and what is drawn when nothing is, follows the target. "
+        "At "
         "temperature 0 the target's law is one token, so the output is its greedy text, tree or no tree.",
         _EAGLE + "301",
         BAD_DRAFT,
@@ -77,7 +80,8 @@ MISREADINGS: tuple[Card, ...] = (
         "Order matters",
         "“Siblings should be tried in a random order rather than one after the other.”",
         "“have” goes first here. Put “am” first and compare the two laws.",
-        "With a fixed list each child is accepted with exactly its target probability in any order. The order "
+        "With a fixed list each child is accepted with exactly its target probability in any order. The "
+        "order "
         "changes the accept probabilities on the way and the number of trials, never the output.",
         "https://github.com/ggml-org/llama.cpp/pull/5625",
         {**THREE, "order": (1, 0)},

@@ -24,12 +24,15 @@ class Block:
 
 
 BEFORE = (
-    "Start the program before the class (`python app.py`) and open the rule lab once: the lab needs no model, no "
+    "Start the program before the class (`python app.py`) and open the rule lab once: the lab needs no "
+    "model, no "
     "GPU and, once the program runs, no network.",
-    "Press **class mode**: light theme, larger text. Leave **predict** off at the projector; students who follow on "
+    "Press **class mode**: light theme, larger text. Leave **predict** off at the projector; students who "
+    "follow on "
     "their own screens can switch it on.",
     "Send the class the address bar: the link holds the whole state, for everyone, after a restart too.",
-    "Keys for a presenter's remote: right and left step through a draw, space is the main button, N and P change "
+    "Keys for a presenter's remote: right and left step through a draw, space is the main button, N and P "
+    "change "
     "the card, R draws anew, A shows the answer.",
 )
 
@@ -40,7 +43,8 @@ PLAN: tuple[Block, ...] = (
         "Lesson 1, card 1. Read it aloud. Hands up for each answer before anything is pressed.",
         "Draft and target agree, .51 to .49, and only “am” is drafted. Does it then always say “am”?",
         "Some say always (.51/.51 = 1), some say .51. Do not settle it yet.",
-        "“The draft equals the target, so the ratio is 1.” It would be, if “am” had been drawn with .51. It was on a "
+        "“The draft equals the target, so the ratio is 1.” It would be, if “am” had been drawn with .51. "
+        "It was on a "
         "list, for certain.",
     ),
     Block(
@@ -56,7 +60,8 @@ PLAN: tuple[Block, ...] = (
         "The misreading",
         "Card 3, answer, then card 4: 10,000 draws under both rules with the same luck.",
         "Where did “have” go? Would more draws help?",
-        "The accept probability became 1. No: the error bars shrink around the wrong value, total variation .49.",
+        "The accept probability became 1. No: the error bars shrink around the wrong value, total "
+        "variation .49.",
         "“It is only noise.” The p-value says otherwise, and the line of total variation stays flat.",
     ),
     Block(
@@ -73,23 +78,27 @@ PLAN: tuple[Block, ...] = (
         "Lesson 2, card 5. Drag u slowly across a cut.",
         "Which token does the bar say, which do the trials say? Why can they never disagree?",
         "Cutting off the first piece and stretching the rest keeps u uniform, so both read the same place.",
-        "“Then the trials need only one random number.” One would do; the decoder draws afresh: same law, other luck.",
+        "“Then the trials need only one random number.” One would do; the decoder draws afresh: same law, "
+        "other luck.",
     ),
     Block(
         "18–20",
         "Where p/q belongs, and the way out",
         "Lesson 3, card 1, then 2. Leave the misreadings on file as homework.",
         "When is it right to divide by the draft's probability?",
-        "When the candidate was drawn with that probability. Divide by the probability of being offered, always.",
+        "When the candidate was drawn with that probability. Divide by the probability of being offered, "
+        "always.",
         "“EAGLE-2 forgot q.” Its q is 1.",
     ),
 )
 
 HOMEWORK = (
     "Find settings of your own in which the misreading gives a total variation above .6. Send the link.",
-    "Lesson 3, card 3: the sampled draft is never rejected when it equals the target. Why would anyone use a fixed "
+    "Lesson 3, card 3: the sampled draft is never rejected when it equals the target. Why would anyone use "
+    "a fixed "
     "list? (Two siblings are then accepted with certainty; and a list can be as bad as it likes.)",
-    "Lesson 5: find costs at which speculation loses at every depth. What is the output then? (Still the target's.)",
+    "Lesson 5: find costs at which speculation loses at every depth. What is the output then? (Still the "
+    "target's.)",
 )
 
 
@@ -114,7 +123,8 @@ def markdown() -> str:
     lines += [f"{i}. {item}" for i, item in enumerate(HOMEWORK, 1)]
     lines += [
         "",
-        "A handout: the button **print** gives the question, the draw and the law on one sheet; every picture has a "
+        "A handout: the button **print** gives the question, the draw and the law on one sheet; every "
+        "picture has a "
         "button for SVG and PNG.",
         "",
         "<!-- Written by `python -m app.teacher` from app/teacher.py. -->",

@@ -13,7 +13,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import api, embed, explore, theme
+from app import api, embed, explore, lab_view, theme
 from app.crowd import CrowdRunner
 from app.gallery import Gallery
 from app.runner import RunSource
@@ -33,8 +33,14 @@ def build_demo(runner: RunSource | None = None, gallery: Gallery | None = None) 
     gallery = gallery or Gallery()
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as demo:
         gr.HTML(_header(), apply_default_css=False, elem_id="page-head", js_on_load=_THEME_SWITCH)
-        with gr.Tabs(elem_id="tabs"), gr.Tab("Explore", id="explore"):
-            explore.build(demo, runner, gallery)
+        with gr.Tabs(elem_id="tabs") as tabs:
+            with gr.Tab("Explore", id="explore"):
+                explore.build(demo, runner, gallery)
+            with gr.Tab("Rule lab", id="lab"):
+                lab_view.build()
+        demo.load(
+            lab_view.tab_of_link, None, tabs, queue=False, show_progress="hidden", api_visibility="private"
+        )
         api.build(runner)
     return demo
 
@@ -47,7 +53,7 @@ def launch_options(gallery: Gallery | None = None) -> dict[str, Any]:
     port = os.environ.get("GRADIO_SERVER_PORT") or os.environ.get("PORT") or "7860"
     return {
         "theme": theme.gradio_theme(),
-        "css": theme.css_variables() + (ASSETS / "style.css").read_text(encoding="utf-8"),
+        "css": theme.css_variables() + "".join(_styles()),
         "head": _head(),
         "app_kwargs": {"routes": [_plotly_route(), *embed.routes(gallery or Gallery(), _plotly_source())]},
         "server_port": int(port),
@@ -58,6 +64,12 @@ def launch_options(gallery: Gallery | None = None) -> dict[str, Any]:
         "max_threads": MOST_THREADS,
         "state_session_capacity": MOST_SESSIONS,
     }
+
+
+def _styles() -> list[str]:
+    """Every style sheet of ``assets/``, the page's own first."""
+    paths = sorted(ASSETS.glob("*.css"), key=lambda path: (path.name != "style.css", path.name))
+    return [path.read_text(encoding="utf-8") for path in paths]
 
 
 def _header() -> str:
