@@ -1,4 +1,4 @@
-"""Starts the demo: ``python app.py`` serves http://127.0.0.1:7860; ``python app.py --help`` says what else."""
+"""``python app.py`` serves the demo at http://127.0.0.1:7860; ``--help`` says what else there is."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""``python app.py --help``: how the demo is served. Every option has a variable, for Spaces and containers."""
+"""``python app.py --help``: how the demo is served. Each option has a variable, for Spaces and containers."""
 
 from __future__ import annotations
 
