@@ -54,7 +54,7 @@ def encode(tokenizer: Any, prompt: Prompt, chat: bool = True) -> PromptTrace:
     if templated:
         ids = _through_template(tokenizer, messages)
     elif isinstance(prompt, str):
-        ids = tokenizer(prompt)["input_ids"]
+        ids = _plain(tokenizer, prompt)
     else:
         raise PromptError("This model has no chat template, so it takes text, not chat messages.")
     text = prompt if isinstance(prompt, str) else messages[-1]["content"]
@@ -77,10 +77,22 @@ def _messages(prompt: Any) -> list[Message]:
     return [{"role": m["role"], "content": m["content"]} for m in prompt]
 
 
+def _names_special(tokenizer: Any, text: str) -> bool:
+    """Whether a special token is spelt out in the text."""
+    special = set(tokenizer.all_special_tokens) | set(tokenizer.get_added_vocab())
+    return any(token in text for token in special)
+
+
+def _plain(tokenizer: Any, text: str) -> list[int]:
+    """Ids of a text to be completed, with the BOS that the tokenizer puts in front, if it does."""
+    if not _names_special(tokenizer, text):
+        return tokenizer(text)["input_ids"]
+    return _as_plain_text(tokenizer, text, framed=True)
+
+
 def _through_template(tokenizer: Any, messages: list[Message]) -> list[int]:
     """Ids of the templated chat; contents that hold special tokens are encoded as the text they are."""
-    special = set(tokenizer.all_special_tokens) | set(tokenizer.get_added_vocab())
-    if not any(token in message["content"] for message in messages for token in special):
+    if not any(_names_special(tokenizer, message["content"]) for message in messages):
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         return tokenizer(text, add_special_tokens=False)["input_ids"]
     marks = [f"\ufdd0{index}\ufdd1" for index in range(len(messages))]  # characters no text may hold
@@ -94,13 +106,13 @@ def _through_template(tokenizer: Any, messages: list[Message]) -> list[int]:
     return ids + tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
-def _as_plain_text(tokenizer: Any, text: str) -> list[int]:
-    """Ids of text in which special tokens are spelt out, not meant."""
+def _as_plain_text(tokenizer: Any, text: str, framed: bool = False) -> list[int]:
+    """Ids of text in which special tokens are spelt out, not meant; ``framed`` adds the tokenizer's own."""
     backend = tokenizer.backend_tokenizer
     before = backend.encode_special_tokens
     backend.encode_special_tokens = True
     try:
-        return backend.encode(text, add_special_tokens=False).ids
+        return backend.encode(text, add_special_tokens=framed).ids
     finally:
         backend.encode_special_tokens = before
 
