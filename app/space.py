@@ -98,9 +98,15 @@ def loading_device() -> str | None:
 
 
 def prepare(environment: MutableMapping[str, str] = os.environ, storage: Path = PERSISTENT) -> None:
-    """On a Space with storage attached, models are converted into it once, not at every restart."""
+    """Settles what must be in the environment before the page's packages are imported.
+
+    On a Space with storage attached, models are converted into it once and not at every restart. And
+    gradio's summary of all events, which nobody here reads, is not worked out anew after each of them.
+    """
     if is_space(environment) and CACHE_VARIABLE not in environment and is_writable(storage):
         environment[CACHE_VARIABLE] = str(storage / "eagle-step-by-step")
+    environment.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
+    environment.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000")
 
 
 def is_writable(folder: Path) -> bool:

@@ -60,6 +60,7 @@ def launch_options(gallery: Gallery | None = None) -> dict[str, Any]:
         "footer_links": ["api"],
         "run_history": False,
         "show_error": False,
+        "enable_monitoring": False,
         "max_file_size": "8mb",
         "max_threads": MOST_THREADS,
         "state_session_capacity": MOST_SESSIONS,
