@@ -69,7 +69,8 @@ def slider(
 
 def card(title: str, body: str, css: str = "", extra: str = "") -> str:
     """A titled part of the page; ``title`` and ``body`` are HTML."""
-    return f'<section class="lab-card {css}"><header class="card-head"><h3>{title}</h3>{extra}</header>{body}</section>'
+    head = f'<header class="card-head"><h3>{title}</h3>{extra}</header>'
+    return f'<section class="lab-card {css}">{head}{body}</section>'
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]], css: str = "") -> str:
@@ -84,5 +85,8 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]], css: str = "") -> 
 
 def save_buttons() -> str:
     """SVG and PNG of the picture in the nearest element of class ``pictured``."""
-    one = '<button type="button" class="btn l-small plain" data-local="{0}" aria-label="Save the picture as {1}">{1}</button>'
+    one = (
+        '<button type="button" class="btn l-small plain" data-local="{0}" '
+        'aria-label="Save the picture as {1}">{1}</button>'
+    )
     return f'<span class="save">save {one.format("svg", "SVG")}{one.format("png", "PNG")}</span>'

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from app import lab_dials, lessons
+from app.lab_draw import one_draw
 from app.lab_html import button, select, toggle
+from app.lab_outcome import law_card
 from app.lab_panels import panels, rich
-from app.lab_stage import distributions, law_card, left_over, one_draw
+from app.lab_stage import distributions, left_over
 from app.lab_state import Guess, LabState
 from app.lab_walk import walk
 from app.labels import html_text
@@ -39,7 +41,8 @@ def render(state: LabState, note: str = "", before: LabState | None = None) -> s
             f'class="column">{one_draw(now)}</div></div>{law_card(state, now, covered)}'
             f"{_presets(state)}{panels(state)}"
         )
-    return f'<div class="{css}" data-view="{state.view}">{_PATTERNS}{_head(state)}{said}{body}{_foot(state)}</div>'
+    inner = f"{_PATTERNS}{_head(state)}{said}{body}{_foot(state)}"
+    return f'<div class="{css}" data-view="{state.view}">{inner}</div>'
 
 
 _PATTERNS = (
@@ -116,7 +119,8 @@ def _lesson_bar(state: LabState) -> str:
         )
     moves = restore + button("◀", "icon", key="P", label="Previous card", do="card", v="previous")
     moves += button("Next card ▶", "", key="N", do="card", v="next")
-    return f'<div class="lesson-bar">{menu}<span class="dots">{dots}</span><span class="moves">{moves}</span></div>'
+    end = f'<span class="moves">{moves}</span>'
+    return f'<div class="lesson-bar">{menu}<span class="dots">{dots}</span>{end}</div>'
 
 
 def _choice(state: LabState, card: lessons.Card, i: int) -> str:
@@ -170,7 +174,8 @@ def _presets(state: LabState) -> str:
         toggle(preset.title, here == i, "l-small", key=str(i), do="preset", v=i)
         for i, preset in enumerate(lessons.PRESETS, 1)
     )
-    return f'<div class="tool-row presets" role="group" aria-label="Presets"><span class="l-small">Try</span>{buttons}</div>'
+    label = '<span class="l-small">Try</span>'
+    return f'<div class="tool-row presets" role="group" aria-label="Presets">{label}{buttons}</div>'
 
 
 def _foot(state: LabState) -> str:

@@ -1,4 +1,4 @@
-"""The panels under the lab's main screen, as HTML: experiment, why it works, misreadings, letters, teacher. Pure."""
+"""The panels under the main screen, as HTML: experiment, why, misreadings, letters, teacher. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def panels(state: LabState) -> str:
         "letters": lambda _state: letters_panel(),
         "teacher": lambda _state: teacher_panel(),
     }[state.view](state)
-    return f'<nav class="panel-tabs" aria-label="More on this">{tabs}</nav><section class="lab-card l-panel">{body}</section>'
+    nav = f'<nav class="panel-tabs" aria-label="More on this">{tabs}</nav>'
+    return f'{nav}<section class="lab-card l-panel">{body}</section>'
 
 
 def rich(text: str) -> str:
@@ -53,7 +54,7 @@ def rich(text: str) -> str:
 
 def experiment_panel(state: LabState) -> str:
     """n draws under two rules with the same luck."""
-    names = {rule: words for rule, words in RULE_NAMES.items() if rule != state.rule}
+    names: dict[str, str] = {rule: words for rule, words in RULE_NAMES.items() if rule != state.rule}
     compare = select("compare with", names, state.other if state.other in names else "", "", do="other")
     runs = "".join(toggle(f"{n:,}", state.draws == n, "l-small", do="experiment", v=n) for n in EXPERIMENTS)
     head = (
@@ -79,7 +80,8 @@ def experiment_panel(state: LabState) -> str:
 
 
 def _titled(title: str, picture: str) -> str:
-    return f'<div class="pictured"><header class="card-head"><h3>{title}</h3>{save_buttons()}</header>{picture}</div>'
+    head = f'<header class="card-head"><h3>{title}</h3>{save_buttons()}</header>'
+    return f'<div class="pictured">{head}{picture}</div>'
 
 
 def _results(state: LabState, samples: tuple[Sample, Sample]) -> str:
@@ -228,12 +230,17 @@ def teacher_panel() -> str:
     plan = table(
         ["min", "click", "ask", "expect", "usual wrong answer"],
         [
-            [block.minutes, f"<b>{rich(block.title)}</b><br>{rich(block.click)}", rich(block.ask), rich(block.expected),
-             rich(block.wrong)]
+            [
+                block.minutes,
+                f"<b>{rich(block.title)}</b><br>{rich(block.click)}",
+                rich(block.ask),
+                rich(block.expected),
+                rich(block.wrong),
+            ]
             for block in teacher.PLAN
         ],
         "plain-table plan-table",
-    )  # fmt: skip
+    )
     home = "".join(f"<li>{rich(item)}</li>" for item in teacher.HOMEWORK)
     return (
         f'<p class="lead">Twenty minutes, one question.</p><ul class="notes">{before}</ul>'

@@ -91,7 +91,7 @@ def walk(state: LabState) -> Walk:
     else:
         ((_, candidates),) = rules.offers(state.rule, q, state.k, state.fixed_list())
     tests = iter(
-        numbers[TEST_COLUMN : TEST_COLUMN + len(candidates)].tolist() + [float(numbers[FINAL_COLUMN])]
+        [*numbers[TEST_COLUMN : TEST_COLUMN + len(candidates)].tolist(), float(numbers[FINAL_COLUMN])]
     )
     # The final draw has its own column, whatever the number of trials.
     verdict = rules.judge(p, candidates, lambda: next(tests))

@@ -1,4 +1,4 @@
-"""What the lab says in words: rules by name, each trial's formula with its numbers, each event's sentence. Pure.
+"""What the lab says: rules by name, each trial's formula with its numbers, each event's sentence. Pure.
 
 Plain text, not escaped, unless a function says HTML.
 """
@@ -10,14 +10,14 @@ from app.labels import quoted
 from app.theme import three_digits as short
 from eagle.rules import SOUND, RuleName
 
-RULE_NAMES: dict[RuleName, str] = {
+RULE_NAMES: dict[str, str] = {
     "eagle2": "EAGLE-2 · fixed top-k, q = 1",
     "chain": "Speculative sampling · one drawn",
     "eagle1": "EAGLE-1 · k drawn without replacement",
     "vanilla": "Plain sampling · no draft",
     "misreading": "✗ biased · the misreading p / confidence",
 }
-SHORT_NAMES: dict[RuleName, str] = {
+SHORT_NAMES: dict[str, str] = {
     "eagle2": "EAGLE-2",
     "chain": "speculative sampling",
     "eagle1": "EAGLE-1",

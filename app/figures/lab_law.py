@@ -101,7 +101,7 @@ class _Flow:
         words: str,
         piece: tuple[str, tuple[int, ...], int],
     ) -> None:
-        """A piece of mass ``width``; ``words`` has places for the token's name and the mass, | for a new line."""
+        """A piece of mass ``width``; ``words`` has places for token and mass, and | for a new line."""
         if width <= 0:
             return
         name, mass = quoted(self.names[piece[2]], 12)[1:-1], three_digits(width)
@@ -117,7 +117,7 @@ class _Flow:
 
 
 def outcome_bar(accepted: Sequence[float], final: float, target: float, scale: float, alt: str) -> str:
-    """One token's output as a bar, piece by piece (accepted at each trial, drawn at the end); the target a mark.
+    """One token's output as a bar: accepted at each trial, then drawn at the end; the target is a mark.
 
     ``scale`` is the value at the right edge.
     """

@@ -32,7 +32,8 @@ def one_number_figure(
         left[gone] = 0.0
         left = left / rest_mass if rest_mass > 0 else left
         body += _bar(names, left, order, set(tokens), below, read.token)
-        formula = f"({three_digits(u_now)} − {three_digits(cut)}) / (1 − {three_digits(cut)}) = {three_digits(draw)}"
+        c = three_digits(cut)
+        formula = f"({three_digits(u_now)} − {c}) / (1 − {c}) = {three_digits(draw)}"
         body += marker(100 * draw, below, HEIGHT, formula, f"u{level}")
         y, u_now = below, draw
     verdict = "accepted" if read.accepted is not None else "the last draw"
@@ -73,6 +74,7 @@ def _stretch(cut: float, y1: float, y2: float) -> str:
     shape = f"M{100 * cut:.4g} 0 L100 0 L100 100 L0 100 Z"
     words = text(50, y1 + 1.25, "cut off the first piece, stretch the rest to length 1", "stretch-text")
     return (
-        f'<svg y="{y1:g}em" width="100%" height="{tall:g}em" viewBox="0 0 100 100" preserveAspectRatio="none">'
+        f'<svg y="{y1:g}em" width="100%" height="{tall:g}em" viewBox="0 0 100 100" '
+        f'preserveAspectRatio="none">'
         f'<path class="stretch" d="{shape}"/></svg>'
     ) + (words if cut > 0 else "")

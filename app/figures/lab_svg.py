@@ -71,13 +71,11 @@ def block(
     at = {"start": 1.6, "end": 98.4}.get(anchor, 50)
     inner = rect(0, 0, 100, height, f"{css} box")
     wide, narrow = lines(_room(width, pixels)), lines(_room(width, PHONE))
-    for shown, only in ((wide, " for-wide"), (narrow, " for-narrow")):
-        only = "" if wide == narrow else only
+    variants = [(wide, "")] if wide == narrow else [(wide, " for-wide"), (narrow, " for-narrow")]
+    for shown, only in variants:
         top = height / 2 - 0.6 * (len(shown) - 1) + 0.32
         words = f"in-box {css.split(maxsplit=1)[0]}-text{only}"
         inner += "".join(text(at, top + 1.2 * i, said, words, anchor) for i, said in enumerate(shown) if said)
-        if wide == narrow:
-            break
     return (
         f'<svg class="piece" x="{x:.4g}%" y="{y:g}em" width="{max(0.0, width):.4g}%" height="{height:g}em">'
         f"<title>{html_text(hover or ' '.join(wide))}</title>{inner}</svg>"
@@ -103,7 +101,7 @@ def near(x: float) -> str:
 
 
 def marker(x: float, y: float, height: float, said: str, key: str) -> str:
-    """A pin at x percent: a triangle above the bar, a line at its edges (the text between stays free), a label."""
+    """A pin at x percent: a triangle, a line at the bar's edges (the text between stays free), a label."""
     tip = f'<svg x="{x:.4g}%" y="{y:g}em" overflow="visible" class="pin" data-key="{html_text(key)}">'
     tip += '<path class="pin-head" d="M0 0 L-7 -11 L7 -11 Z"/></svg>'
     shift = {"start": 0.8, "end": -0.8}.get(near(x), 0)
