@@ -92,6 +92,15 @@ class Tree(_Checked):
         total, depth, width = (int(part) for part in parts)
         return cls(total=total, depth=depth, width=width)
 
+    @classmethod
+    def from_published(cls, total_token: int, depth: int, top_k: int) -> Tree:
+        """The tree that the published code (SafeAILab/EAGLE) drafts with these parameters.
+
+        It counts the root among ``total_token``, and its loop of ``depth`` rounds adds levels to a
+        first one: total_token 61, depth 5, top_k 10 there is 60/6/10 here.
+        """
+        return cls(total=total_token - 1, depth=depth + 1, width=top_k)
+
 
 PAPER = Tree(total=60, depth=6, width=10)
 SMALL = Tree(total=8, depth=4, width=4)
