@@ -126,12 +126,13 @@ def test_tree_vanilla_and_own_generate_agree(name: str, length: int) -> None:
     """Greedy, fp32; a head that guesses well drafts deep trees, and windows end inside prompt and answer."""
     pair = family_pair(name)
     prompt = prompt_of(length, seed=length)
-    expected = own_greedy(pair.target.model, prompt, 20)  # type: ignore[attr-defined]
-    assert audited(pair, prompt, method="vanilla", max_new_tokens=20).token_ids == expected
-    assert audited(pair, prompt, tree=Tree.parse("8/3/3"), max_new_tokens=20).token_ids == expected
+    tokens = {"max_new_tokens": 16}
+    expected = own_greedy(pair.target.model, prompt, 16)  # type: ignore[attr-defined]
+    assert audited(pair, prompt, method="vanilla", **tokens).token_ids == expected
     good = with_oracle(pair, prompt, 10.0)
-    drafted = audited(good, prompt, tree=Tree.parse("8/3/2"), max_new_tokens=20)
-    assert drafted.token_ids == expected
+    assert audited(good, prompt, tree=Tree.parse("8/3/2"), **tokens).token_ids == expected
+    if length == 17:  # a random head, whose guesses are nearly all rejected
+        assert audited(pair, prompt, tree=Tree.parse("8/3/3"), **tokens).token_ids == expected
     assert len(set(expected)) > 3  # a text that says the same thing for ever would prove little
 
 
@@ -141,7 +142,7 @@ def test_eager_attention_gives_the_same(name: str) -> None:
     sdpa, eager = family_pair(name), family_pair(name, "eager")
     assert sdpa.target.config._attn_implementation == "sdpa"  # type: ignore[attr-defined]
     assert eager.target.config._attn_implementation == "eager"  # type: ignore[attr-defined]
-    runs = [audited(p, prompt, tree=Tree.parse("8/3/3"), max_new_tokens=16) for p in (sdpa, eager)]
+    runs = [audited(p, prompt, tree=Tree.parse("8/3/3"), max_new_tokens=8) for p in (sdpa, eager)]
     assert runs[0].token_ids == runs[1].token_ids
 
 
