@@ -5,7 +5,7 @@ A *cell* is an outcome with its exact probability. C cells, n draws.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,3 +108,90 @@ def noise_band(law: Array, n: int) -> tuple[Array, Array]:
 
     tail = (1 - BAND) / 2
     return quantile(tail), quantile(1 - tail)
+
+
+Law = dict[tuple[int, ...], float]
+
+
+def distance(a: Law, b: Law) -> float:
+    """Total variation between two laws."""
+    return sum(abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys()) / 2
+
+
+# Counts against a law.
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """n sampled outcomes against their exact law, cell by cell, the most likely first.
+
+    ``low`` and ``high`` are the shares between which 95% of sound experiments put a cell; ``own``
+    is the exact law of this way of judging, ``bias`` its total variation from the target's;
+    ``impossible`` outcomes are those that the target's law forbids. The last ``merged`` cells may stand as
+    one, whose outcome is ().
+    """
+
+    judge: str
+    n: int
+    outcome: list[tuple[int, ...]]
+    law: list[float]
+    own: list[float]
+    count: list[int]
+    low: list[float]
+    high: list[float]
+    test: GTest
+    variation: float
+    expected_variation: float
+    bias: float
+    impossible: int
+    merged: int = 0
+
+    @property
+    def share(self) -> list[float]:
+        return [count / self.n for count in self.count]
+
+
+def compare(judge: str, outcomes: Counts, law: Law, own: Law) -> Comparison:
+    """Outcomes [n, length] of a judging against the target's law; ``own`` is that judging's exact law."""
+    n = outcomes.shape[0]
+    cells = sorted(law, key=lambda key: (-law[key], key))
+    found, counted = np.unique(outcomes, axis=0, return_counts=True)
+    tally = {tuple(row): int(count) for row, count in zip(found.tolist(), counted.tolist(), strict=True)}
+    mass = np.array([law[cell] for cell in cells])
+    count = np.array([tally.get(cell, 0) for cell in cells], dtype=np.int64)
+    impossible = n - int(count.sum())
+    low, high = noise_band(mass, n)
+    return Comparison(
+        judge=judge,
+        n=n,
+        outcome=cells,
+        law=mass.tolist(),
+        own=[own.get(cell, 0.0) for cell in cells],
+        count=count.tolist(),
+        low=low.tolist(),
+        high=high.tolist(),
+        test=g_test(count, mass, impossible),
+        variation=variation(count, mass, impossible),
+        expected_variation=expected_variation(mass, n),
+        bias=distance(law, own),
+        impossible=impossible,
+    )
+
+
+def shortened(found: Comparison, most: int) -> Comparison:
+    """The same with only ``most`` cells, the last of them all the others together; the tests stay whole."""
+    if len(found.law) <= most:
+        return found
+    cut = most - 1
+    law = [*found.law[:cut], sum(found.law[cut:])]
+    low, high = noise_band(np.array(law), found.n)
+    return replace(
+        found,
+        outcome=[*found.outcome[:cut], ()],
+        law=law,
+        own=[*found.own[:cut], sum(found.own[cut:])],
+        count=[*found.count[:cut], sum(found.count[cut:])],
+        low=low.tolist(),
+        high=high.tolist(),
+        merged=len(found.law) - cut,
+    )

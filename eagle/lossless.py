@@ -21,10 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eagle import decoder, goodness, rules
+from eagle import decoder, rules
 from eagle.decoder import Pair, State
 from eagle.drafts import Draft
-from eagle.goodness import GTest
+from eagle.goodness import Law
 from eagle.recording import Walk
 from eagle.rules import Array, Candidate
 from eagle.sampling import distribution
@@ -243,8 +243,6 @@ def judge_pairs(opening: Opening, afters: dict[int, After], judge: Judge, u: Arr
 
 # Exact laws.
 
-Law = dict[tuple[int, ...], float]
-
 
 def law_of_one(opening: Opening) -> Law:
     """Vanilla's exact law of the next token."""
@@ -285,64 +283,28 @@ def outcome_of_two(opening: Opening, afters: dict[int, After], judge: Judge) -> 
     return law
 
 
-def distance(a: Law, b: Law) -> float:
-    """Total variation between two laws."""
-    return sum(abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys()) / 2
+# The decoder's own judging, one at a time.
 
 
-# Counts against a law.
+class _Numbers:
+    """A generator that hands out given numbers in order."""
+
+    def __init__(self, numbers: list[float]) -> None:
+        self._numbers = iter(numbers)
+
+    def random(self) -> float:
+        return next(self._numbers, 0.5)  # below the second token: no longer looked at
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """n sampled outcomes against their exact law, cell by cell, the most likely first.
+def same_as_decoder(opening: Opening, u: Array, pairs: Tokens) -> int:
+    """How many of these judgements u [n, R] the decoder's own walk repeats with the same outcome.
 
-    ``low`` and ``high`` are the shares between which 95% of sound experiments put a cell; ``own``
-    is the exact law of this way of judging, ``bias`` its total variation from the target's;
-    ``impossible`` outcomes are those that the target's law forbids.
+    Compared are the next token and, where the walk goes on in the same tree, the one after.
     """
-
-    judge: Judge
-    n: int
-    outcome: list[tuple[int, ...]]
-    law: list[float]
-    own: list[float]
-    count: list[int]
-    low: list[float]
-    high: list[float]
-    test: GTest
-    variation: float
-    expected_variation: float
-    bias: float
-    impossible: int
-
-    @property
-    def share(self) -> list[float]:
-        return [count / self.n for count in self.count]
-
-
-def compare(judge: Judge, outcomes: Tokens, law: Law, own: Law) -> Comparison:
-    """Outcomes [n, length] of a judging against the target's law; ``own`` is that judging's exact law."""
-    n = outcomes.shape[0]
-    cells = sorted(law, key=lambda key: (-law[key], key))
-    found, counted = np.unique(outcomes, axis=0, return_counts=True)
-    tally = {tuple(row): int(count) for row, count in zip(found.tolist(), counted.tolist(), strict=True)}
-    mass = np.array([law[cell] for cell in cells])
-    count = np.array([tally.get(cell, 0) for cell in cells], dtype=np.int64)
-    impossible = n - int(count.sum())
-    low, high = goodness.noise_band(mass, n)
-    return Comparison(
-        judge=judge,
-        n=n,
-        outcome=cells,
-        law=mass.tolist(),
-        own=[own.get(cell, 0.0) for cell in cells],
-        count=count.tolist(),
-        low=low.tolist(),
-        high=high.tolist(),
-        test=goodness.g_test(count, mass, impossible),
-        variation=goodness.variation(count, mass, impossible),
-        expected_variation=goodness.expected_variation(mass, n),
-        bias=distance(law, own),
-        impossible=impossible,
-    )
+    state, same = opening.state, 0
+    for row, pair in zip(u.tolist(), pairs.tolist(), strict=True):
+        state.rng = _Numbers(row)  # type: ignore[assignment]
+        walk = decoder.judge(state, opening.drafted, opening.logits, opening.settings)
+        emitted = (walk.tokens + ([walk.final.token] if walk.final else []))[:2]
+        same += emitted == pair[: len(emitted)]
+    return same

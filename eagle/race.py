@@ -78,6 +78,15 @@ class Meter(Record):
         """1 + ω: a step's cost in steps of vanilla's."""
         return None if self.overhead is None else 1 + self.overhead
 
+    @property
+    def tokens_read(self) -> float:
+        """Tokens that the target reads in a step's pass: the root and the drafted ones."""
+        return 1 + self.nodes
+
+    def drafting_weighs_more(self, vanilla: Meter) -> bool:
+        """Whether a step's extra time over vanilla's goes into drafting more than into the longer pass."""
+        return (self.draft_ms or 0.0) >= (self.verify_ms or 0.0) - (vanilla.verify_ms or 0.0)
+
     def elsewhere(self, overhead: float) -> float | None:
         """A formula, not a measurement: tau / (1 + ω) for this tau and another machine's ω."""
         return None if self.tau is None else self.tau / (1 + overhead)

@@ -35,15 +35,18 @@ class Width(Record):
     tau: float
     steps: int
 
+    @property
+    def best_tokens(self) -> float:
+        """What a step with the chosen tree is expected to bring."""
+        return self.tokens[self.best_levels - 1][self.best_nodes]
+
 
 def width(costs: Costs, run: RunTrace) -> Width | None:
     """The curves for the drafts of a run; None where it drafted nothing."""
-    from eagle.costs import pass_ms
-
     trees = [step.tree for step in run.steps if step.tree is not None and len(step.tree)]
     if not trees or run.tau is None:
         return None
-    cost = pass_ms(costs)
+    cost = pass_cost(costs)
     levels = max(max(tree.depth) for tree in trees)
     candidates = [all_values(tree) for tree in trees]
     count = min(cost.size - 1, max(values.size for values, _ in candidates))
@@ -64,6 +67,13 @@ def width(costs: Costs, run: RunTrace) -> Width | None:
         tau=run.tau,
         steps=len(trees),
     )
+
+
+def pass_cost(costs: Costs) -> Array:
+    """Milliseconds of a pass over 1, 2, ... tokens up to the largest measured size, as ``tree="auto"``
+    reads them (``eagle/costs.py``, which needs torch; this is also for pages without a model)."""
+    sizes = np.arange(1, max(costs.nodes) + 1)
+    return np.interp(sizes, costs.nodes, np.maximum.accumulate(costs.pass_ms))
 
 
 def all_values(tree: TreeTrace) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from eagle import decoder, goodness, lossless, rules
+from eagle import goodness, lossless, rules
 from eagle.decoder import Pair
 from eagle.greedy_check import first_difference, greedy_check
 from eagle.lossless import ENDED, After, Opening
@@ -118,16 +118,14 @@ def test_pairs_are_the_decoders_own_judging_with_the_same_numbers(tiny: tuple[Op
     opening, afters = tiny
     u = np.random.default_rng(5).random((300, lossless.numbers_needed(opening, afters)))
     pairs = lossless.judge_pairs(opening, afters, "eagle2", u)
-    inside = 0
-    for row, (first, second) in zip(u, pairs.tolist(), strict=True):
-        opening.state.rng = Scripted(row.tolist())  # type: ignore[assignment]
-        walk = decoder.judge(opening.state, opening.drafted, opening.logits, opening.settings)
-        emitted = walk.tokens + ([walk.final.token] if walk.final else [])
-        assert emitted[0] == first
-        if len(emitted) > 1:
-            inside += 1
-            assert emitted[1] == second
+    assert lossless.same_as_decoder(opening, u, pairs) == len(u)
+    inside = np.isin(pairs[:, 0], opening.first.tokens).sum()
     assert inside > 20, "the tree's second level must be reached often enough to be tested"
+    wrong = pairs.copy()
+    wrong[:, 1] = (wrong[:, 1] + 1) % 257
+    assert lossless.same_as_decoder(opening, u, wrong) == len(u) - inside
+    wrong[:, 0] += 1
+    assert lossless.same_as_decoder(opening, u, wrong) == 0
 
 
 def test_both_exact_laws_equal_vanillas_and_the_misreadings_do_not(tiny: tuple[Opening, dict]) -> None:
@@ -135,14 +133,14 @@ def test_both_exact_laws_equal_vanillas_and_the_misreadings_do_not(tiny: tuple[O
     one, two = lossless.law_of_one(opening), lossless.law_of_two(opening, afters)
     assert sum(one.values()) == pytest.approx(1) and sum(two.values()) == pytest.approx(1)
     assert len(one) == 4 and len(two) == 16
-    assert lossless.distance(one, lossless.outcome_of_one(opening, "eagle2")) < 1e-5
-    assert lossless.distance(two, lossless.outcome_of_two(opening, afters, "eagle2")) < 1e-5
+    assert goodness.distance(one, lossless.outcome_of_one(opening, "eagle2")) < 1e-5
+    assert goodness.distance(two, lossless.outcome_of_two(opening, afters, "eagle2")) < 1e-5
     for biased, sound in (
         (lossless.outcome_of_one(opening, "misreading"), one),
         (lossless.outcome_of_two(opening, afters, "misreading"), two),
     ):
         assert sum(biased.values()) == pytest.approx(1)
-        assert lossless.distance(biased, sound) > 0.05
+        assert goodness.distance(biased, sound) > 0.05
 
 
 def test_the_law_of_two_is_the_whole_decoders(tiny: tuple[Opening, dict]) -> None:
@@ -154,7 +152,7 @@ def test_the_law_of_two_is_the_whole_decoders(tiny: tuple[Opening, dict]) -> Non
         update={"token": [*prompt.token, opening.root], "labels": [*prompt.labels, "root"]}
     )
     settings = SETTINGS.model_copy(update={"method": Method.VANILLA, "max_new_tokens": 2})
-    assert lossless.distance(
+    assert goodness.distance(
         law_of_decoder(pair, rooted, settings), lossless.law_of_two(opening, afters)
     ) == pytest.approx(0, abs=1e-5)
 
@@ -173,7 +171,7 @@ def test_ten_thousand_samples_pass_and_the_misreading_fails(tiny: tuple[Opening,
                 lossless.outcome_of_two(opening, afters, judge),
             ),
         ):
-            found = lossless.compare(judge, outcomes, law, own)
+            found = goodness.compare(judge, outcomes, law, own)
             assert found.test.failed is (judge == "misreading")
             assert sum(found.count) + found.impossible == found.n == 10_000
             assert (found.variation < 2 * found.expected_variation) is (judge == "eagle2")
@@ -307,3 +305,13 @@ def test_a_stop_ends_the_comparison() -> None:
 
     pair = tiny_pair()
     assert greedy_check(pair, encode(pair.tokenizer, PROMPT), Settings(max_new_tokens=8), Now()) is None
+
+
+def test_cells_beyond_the_shown_ones_stand_as_one() -> None:
+    law = {(1,): 0.5, (2,): 0.3, (3,): 0.15, (4,): 0.05}
+    outcomes = np.repeat([[1], [2], [3], [4]], [50, 31, 14, 5], axis=0)
+    found = goodness.compare("eagle2", outcomes, law, law)
+    short = goodness.shortened(found, 3)
+    assert short.outcome == [(1,), (2,), ()] and short.count == [50, 31, 19] and short.merged == 2
+    assert short.law[-1] == pytest.approx(0.2) and short.low[-1] < 0.2 < short.high[-1]
+    assert short.test == found.test and goodness.shortened(found, 4) is found
