@@ -13,7 +13,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import api, embed, explore, lab_view, theme
+from app import api, embed, explore, lab_view, proof, race, theme
 from app.crowd import CrowdRunner
 from app.gallery import Gallery
 from app.runner import RunSource
@@ -38,6 +38,10 @@ def build_demo(runner: RunSource | None = None, gallery: Gallery | None = None) 
                 explore.build(demo, runner, gallery)
             with gr.Tab("Rule lab", id="lab"):
                 lab_view.build()
+            with gr.Tab("Race", id="race"):
+                race.build(runner, gallery)
+            with gr.Tab("Proof", id="proof"):
+                proof.build(runner)
         demo.load(
             lab_view.tab_of_link, None, tabs, queue=False, show_progress="hidden", api_visibility="private"
         )
@@ -82,6 +86,9 @@ def _header() -> str:
     )
 
 
+# Around gradio's own container, which the style sheet can not reach: gradio puts its rules inside it.
+_PHONE = "@media (max-width:760px){.gradio-container .main.app{padding:10px 10px 16px!important}}"
+
 _THEME_SWITCH = """
 element.addEventListener('click', (event) => {
   if (event.target.closest('.theme-switch')) window.eaglePage.switchTheme();
@@ -95,6 +102,7 @@ def _head() -> str:
     script = (ASSETS / "page.js").read_text(encoding="utf-8")
     return (
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_PHONE}</style>"
         f"<script>window.eagleDarkTwins={twins};</script><script>{script}</script>"
         f'<script defer src="gradio_api/{_plotly_source()}"></script>'
     )

@@ -115,7 +115,8 @@ def _promise(found: Measured) -> str:
     return (
         '<p class="view-hint">Expected tokens are 1 for the target’s own and the values of the best '
         f"candidates, mean of {plural(width.steps, 'step')}. A value is only the draft’s own estimate: the "
-        f"trees of this run promised {number(width.promised)} tokens a step, and the target let {number(width.tau)} through. "
+        f"trees of this run promised {number(width.promised)} tokens a step, and the target let "
+        f"{number(width.tau)} through. "
         f"One draft level costs {number(found.costs.level_ms)} ms.</p>"
     )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import theme
 from app.plotly_view import make_figure
+from app.race_view import NAMES
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -21,7 +22,7 @@ def step_cost(race: Race) -> Figure:
     meters = [meter for meter in race.meters if meter.step_ms is not None]
     if not meters:
         return make_figure([], 60, alt="No step was decoded, so there is nothing to compare.")
-    names = [str(meter.method) for meter in meters]
+    names = [NAMES[meter.method] for meter in meters]
     traces = [_part(meters, names, *part) for part in PARTS]
     even = [meter for meter in meters if meter.break_even_ms is not None]
     traces += _break_even(even) if even else []
@@ -32,7 +33,7 @@ def step_cost(race: Race) -> Figure:
         alt=_alt(meters),
         barmode="stack",
         bargap=0.45,
-        margin={"l": 70, "r": 16, "t": TOP, "b": BOTTOM},
+        margin={"l": 78, "r": 16, "t": TOP, "b": BOTTOM},
         xaxis=_x_axis(longest),
         yaxis={
             "autorange": "reversed",
@@ -77,7 +78,7 @@ def _break_even(meters: list[Meter]) -> list[dict[str, Any]]:
             "mode": "markers",
             "name": "break even",
             "x": [meter.break_even_ms for meter in meters],
-            "y": [str(meter.method) for meter in meters],
+            "y": [NAMES[meter.method] for meter in meters],
             "marker": {
                 "symbol": "line-ns",
                 "size": 34,
@@ -111,5 +112,5 @@ def _alt(meters: list[Meter]) -> str:
     parts = []
     for meter in meters:
         mark = "" if meter.break_even_ms is None else f", break-even at {meter.break_even_ms:.1f} ms"
-        parts.append(f"{meter.method}: a step takes {meter.step_ms or 0:.1f} ms{mark}")
+        parts.append(f"{NAMES[meter.method]}: a step takes {meter.step_ms or 0:.1f} ms{mark}")
     return "; ".join(parts) + "."

@@ -35,6 +35,7 @@ def latency(costs: Costs, width: Width | None) -> Figure:
     ]
     if width is not None:
         at = width.best_nodes
+        traces.append(_reckoned(width))
         traces.append(_chosen(at + 1, width.pass_ms[at], f"the chosen tree: {at + 1} tokens"))
     first, last = costs.pass_ms[0], costs.pass_ms[-1]
     return _figure(
@@ -44,6 +45,23 @@ def latency(costs: Costs, width: Width | None) -> Figure:
         alt=f"A pass over 1 token takes {first:.1f} ms, over {costs.nodes[-1]} tokens {last:.1f} ms.",
         yaxis={"range": [0, 1.08 * max(costs.pass_ms)]},
     )
+
+
+def _reckoned(width: Width) -> dict[str, Any]:
+    """The costs as the choice reads them: between the measured sizes, and never falling."""
+    tokens = [node + 1 for node in width.nodes]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "as reckoned with",
+        "x": tokens,
+        "y": width.pass_ms,
+        "line": {"color": theme.light("muted"), "width": 1.5, "dash": "dot"},
+        "hovertext": [
+            f"{n} tokens: reckoned as {ms:.2f} ms" for n, ms in zip(tokens, width.pass_ms, strict=True)
+        ],
+        "hoverinfo": "text",
+    }
 
 
 def expected_tokens(width: Width) -> Figure:
