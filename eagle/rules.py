@@ -343,35 +343,44 @@ def simulate(
     _check_mass(p)
     if u.ndim != 2 or u.shape[1] != uniforms_needed(rule, k):
         raise ValueError(f"u must have {uniforms_needed(rule, k)} columns, but has shape {u.shape}.")
-    n = u.shape[0]
-    rows = np.arange(n)
-    current = np.repeat(p[None], n, axis=0)
-    claimed = np.repeat(draft[None], n, axis=0)
-    fixed = list(order) if order is not None else top_tokens(draft, k)
-    size = {"vanilla": 0, "chain": min(1, k)}.get(rule, k)
-    size = min(size, len(fixed) if rule in ("eagle2", "misreading") else int(np.count_nonzero(draft)))
-    out = np.full(n, -1, dtype=np.int64)
-    for i in range(size):
-        token = np.full(n, fixed[i]) if rule in ("eagle2", "misreading") else _draw_rows(claimed, u[:, i])
-        if rule == "eagle2":
-            q = np.zeros_like(claimed)
-            q[rows, token] = 1.0
-        else:
-            q = claimed
-        ratio = current[rows, token] / np.where(q[rows, token] > 0, q[rows, token], 1.0)
-        hit = (out < 0) & (u[:, k + i] < ratio)
-        out[hit] = token[hit]
-        excess = np.maximum(0.0, current - q)
-        mass = excess.sum(axis=1, keepdims=True)
-        dropped = current.copy()
+    if rule in ("chain", "eagle1"):
+        return _simulate_drawn(p, draft, min(1, k) if rule == "chain" else k, k, u)
+    ((_, candidates),) = offers(rule, draft, k, order)
+    return _simulate_list(p, candidates, u[:, k:])
+
+
+def _simulate_list(p: Array, candidates: Sequence[Candidate], u: Array) -> NDArray[np.int64]:
+    """Outcomes [n] on one fixed list: what is left is the same in every row that gets that far."""
+    out = np.full(u.shape[0], -1, dtype=np.int64)
+    live = np.arange(u.shape[0])  # rows without an outcome yet
+    for i, candidate in enumerate(candidates):
+        hit = u[live, i] < accept_probability(p, candidate)
+        out[live[hit]] = candidate.token
+        live = live[~hit]
+        p = residual(p, candidate)[0]
+    out[live] = _draw_rows(np.repeat(p[None], live.size, axis=0), u[live, -1])
+    return out
+
+
+def _simulate_drawn(p: Array, draft: Array, size: int, k: int, u: Array) -> NDArray[np.int64]:
+    """Outcomes [n] where each row draws up to ``size`` candidates of its own, without replacement."""
+    out = np.full(u.shape[0], -1, dtype=np.int64)
+    live = np.arange(u.shape[0])  # rows without an outcome yet
+    left, q = (np.repeat(row[None], live.size, axis=0) for row in (p, draft))
+    for i in range(min(size, int(np.count_nonzero(draft)))):
+        rows = np.arange(live.size)
+        token = _draw_rows(q, u[live, i])
+        hit = u[live, k + i] < left[rows, token] / q[rows, token]
+        out[live[hit]] = token[hit]
+        live, token, left, q = live[~hit], token[~hit], left[~hit], q[~hit]
+        rows = np.arange(live.size)
+        excess = np.maximum(0.0, left - q)
+        dropped = left.copy()
         dropped[rows, token] = 0.0
-        current = _normalised(np.where(mass > 0, excess, dropped))
-        if rule != "eagle2":
-            claimed = claimed.copy()
-            claimed[rows, token] = 0.0
-            claimed = _normalised(claimed)
-    left = out < 0
-    out[left] = _draw_rows(current[left], u[left, -1])
+        left = _normalised(np.where(excess.sum(axis=1, keepdims=True) > 0, excess, dropped))
+        q[rows, token] = 0.0
+        q = _normalised(q)
+    out[live] = _draw_rows(left, u[live, -1])
     return out
 
 
