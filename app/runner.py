@@ -284,7 +284,9 @@ def vanilla_of(settings: Settings, run: RunTrace) -> Settings:
 
 def _load_builtin(say: Callable[[str, float | None], None]) -> Pair:
     import eagle
+    from eagle.threads import set_threads
 
+    set_threads()
     return eagle.load(progress=say, device=space.loading_device())
 
 

@@ -44,7 +44,6 @@ def run(args: argparse.Namespace) -> int:
     """Measures, prints the table, and with --json one final line."""
     from eagle import bench
     from eagle.text import encode
-    from eagle.threads import set_threads
 
     names = [name.strip() for name in args.methods.split(",") if name.strip()]
     unknown = [name for name in names if name not in list(Method)]
@@ -54,7 +53,6 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--repeats and --limit must be at least 1.")
     questions = [question for path in args.prompts for question in read_questions(path, args.limit)]
     settings = settings_from(args, Method.VANILLA)
-    set_threads(args.threads)
     pair = load_pair(args)
     outside = _plain_model(args) if args.outside else None
     contenders = bench.contenders_for(pair, names, args.trees or [args.tree], settings, outside)

@@ -60,7 +60,9 @@ def settings_from(args: argparse.Namespace, method: Method | str) -> Settings:
 def load_pair(args: argparse.Namespace) -> Pair:
     """Loads the pair that the options name, with its progress on the terminal."""
     from eagle.loading import load
+    from eagle.threads import set_threads
 
+    set_threads(getattr(args, "threads", None))
     with TerminalProgress() as progress:
         return load(args.target, args.head, args.device, args.dtype, args.weights, progress=progress.report)
 
