@@ -258,17 +258,25 @@ def test_eval_command_writes_json_and_stores_it_with_the_weights_hash(head_folde
     arguments = ["eval", "--target", str(target), "--head", str(folder), "--device", "cpu"]
     arguments += ["--prompts", str(questions), "--max-new-tokens", "5", "--tree", "4/2/2"]
     arguments += ["--out", str(out), "--json", "--store"]
-    assert "carries no evaluation" in stored.stale(folder)
+    assert "carries no evaluation" in stored.stale(folder)[0]
     assert main(arguments) == 0
     last = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert last == json.loads(out.read_text())
     assert [c["temperature"] for c in last["columns"]] == [0.0, 1.0]
     kept = json.loads((folder / "config.json").read_text())["eagle"]["evaluation"]
-    assert kept["columns"] == last["columns"] and kept["check"]["tau"] >= 1
-    assert stored.stale(folder) is None
+    assert kept["reports"] == [last] and kept["check"]["tau"] >= 1
+    stored.store(folder, last, 1.5)
+    stored.store(folder, last | {"prompts": []}, 1.5)
+    assert len(stored.stored_evaluation(folder)["reports"]) == 2  # the same prompts are replaced
+    assert stored.stale(folder) == []
     weights = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(weights[:-1] + b"\x07")
-    assert "is of other weights" in stored.stale(folder)
+    trace = tmp_path / "run.json"
+    trace.write_text(json.dumps({"pair": {"head": {"hash": "0" * 64}}}))
+    assert [s.split(" is of")[0] for s in stored.stale(folder, [trace])] == [
+        "The evaluation stored with head head",
+        "The recorded run run.json",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     export.add_argument("--run", dest="run_folder", type=Path, required=True, help="folder that fit wrote")
     export.add_argument("--out", type=Path, required=True, help="folder for the head")
     export.set_defaults(action=run_export)
+    refresh = actions.add_parser("refresh", help="re-make all that hangs on the built-in head")
+    refresh.add_argument("--limit", type=int, default=2, help="questions of each kind in the evaluation")
+    refresh.add_argument("--max-new-tokens", type=int, default=96)
+    refresh.set_defaults(action=run_refresh)
     parser.set_defaults(run=run)
 
 
@@ -195,4 +199,17 @@ def run_export(args: argparse.Namespace) -> int:
     folder = export(RunFolder(args.run_folder), args.out)
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     print(f"wrote {folder} ({size / 1e6:.1f} MB)", file=sys.stderr)
+    return 0
+
+
+def run_refresh(args: argparse.Namespace) -> int:
+    """The stored evaluation, then the recorded runs, each by its own command; stops at the first failure."""
+    import subprocess
+
+    limits = ["--limit", str(args.limit), "--max-new-tokens", str(args.max_new_tokens)]
+    for command in (["eagle", "eval", "--store", *limits], ["app.record"]):
+        print(f"python -m {' '.join(command)}", file=sys.stderr, flush=True)
+        code = subprocess.run([sys.executable, "-m", *command], check=False).returncode
+        if code:
+            return code
     return 0

@@ -1,11 +1,13 @@
-"""The evaluation that a head carries in its own config.json, and whether it is of these very weights.
+"""The evaluation that a head carries in its own config.json, and what hangs on the head's weights.
 
-``eagle.evaluation`` holds the sha256 of the weights it was measured on. ``check`` in it is a short run
-that a test repeats: τ may not fall by more than 5%.
+``eagle.evaluation`` holds the sha256 of the weights it was measured on, one report for each set of
+prompt files, and ``check``: τ of a short run that a test repeats, which may not fall by more than 5%.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from eagle.settings import PAPER, Settings
 
 CHECK_TOKENS = 48
 ALLOWED_DROP = 0.05
+REMAKE = "python -m eagle train refresh"
 
 
 def check_questions(file: Path) -> list[Question]:
@@ -37,23 +40,40 @@ def check_tau(pair: Pair, file: Path) -> float:
 
 
 def store(folder: Path, report: dict[str, Any], check: float) -> None:
-    """Writes the evaluation into the head's config.json, with the hash of the weights it belongs to."""
+    """Writes a report into the head's config.json, in place of an earlier one on the same prompts.
+
+    Reports of other weights are dropped.
+    """
     from eagle.training.export import write_json
 
     config = head_files.read_config(folder)
-    evaluation = {"head_sha256": weights_hash(folder), "check": {"tau": round(check, 4)}} | report
-    config["eagle"] = config.get("eagle", {}) | {"evaluation": evaluation}
-    write_json(folder / "config.json", config)
+    told = config.get("eagle", {})
+    digest = weights_hash(folder)
+    before = told.get("evaluation") or {}
+    reports = before.get("reports", []) if before.get("head_sha256") == digest else []
+    reports = [r for r in reports if r["prompts"] != report["prompts"]] + [report]
+    evaluation = {"head_sha256": digest, "check": {"tau": round(check, 4)}, "reports": reports}
+    write_json(folder / "config.json", config | {"eagle": told | {"evaluation": evaluation}})
 
 
-def stale(folder: Path) -> str | None:
-    """One sentence when the stored evaluation is missing or of other weights, else None."""
-    evaluation = head_files.read_config(folder).get("eagle", {}).get("evaluation")
+def stored_evaluation(folder: Path) -> dict[str, Any] | None:
+    """What ``store`` wrote, None where there is nothing."""
+    return head_files.read_config(folder).get("eagle", {}).get("evaluation")
+
+
+def stale(folder: Path, traces: Iterable[Path] = ()) -> list[str]:
+    """A sentence for each thing that hangs on the head and was made with other weights, or is missing."""
+    digest = weights_hash(folder)
+    found = []
+    evaluation = stored_evaluation(folder)
     if not evaluation:
-        return f"The head {folder.name} carries no evaluation; make one with: python -m eagle eval --store"
-    if evaluation["head_sha256"] != weights_hash(folder):
-        return (
-            f"The evaluation stored with head {folder.name} is of other weights; "
-            "make it anew with: python -m eagle eval --store"
+        found.append(f"The head {folder.name} carries no evaluation; make it with: {REMAKE}")
+    elif evaluation["head_sha256"] != digest:
+        found.append(
+            f"The evaluation stored with head {folder.name} is of other weights; make it with: {REMAKE}"
         )
-    return None
+    for trace in traces:
+        head = json.loads(trace.read_text(encoding="utf-8"))["pair"].get("head") or {}
+        if head.get("hash") not in (None, digest):
+            found.append(f"The recorded run {trace.name} is of other weights; make it with: {REMAKE}")
+    return found

@@ -28,6 +28,8 @@ from eagle.training.source import Source
 
 TEMPERATURES = (0.0, 0.7, 1.0)
 RECORD = "corpus.json"
+# A nucleus is looked for among this many tokens first; only flatter rows are sorted whole.
+NUCLEUS_GUESS = 1024
 
 
 @dataclass(frozen=True)
@@ -158,11 +160,22 @@ def choose(
     scale = torch.where(asking, 1.0, temperature)[:, None]
     p = (logits / scale.clamp_min(1e-3)).softmax(-1)
     if top_p < 1 and bool(asking.any()):
-        ordered, order = p[asking].sort(dim=-1, descending=True)
-        ordered[ordered.cumsum(-1) - ordered >= top_p] = 0
-        p[asking] = torch.zeros_like(ordered).scatter_(-1, order, ordered)
-    drawn = torch.multinomial(p, 1, generator=generator)[:, 0]
+        p[asking] = nucleus(p[asking], top_p)
+    mass = p.cumsum(-1, dtype=torch.float64)
+    draw = torch.rand(len(p), 1, generator=generator, device=p.device, dtype=torch.float64) * mass[:, -1:]
+    drawn = torch.searchsorted(mass, draw, right=True)[:, 0]
     return torch.where(scale[:, 0] == 0, logits.argmax(-1), drawn).tolist()
+
+
+def nucleus(p: Tensor, top_p: float) -> Tensor:
+    """p [B, V] without the tokens outside the smallest set of mass ``top_p``; not renormalised."""
+    for size in (min(NUCLEUS_GUESS, p.shape[1]), p.shape[1]):
+        values, order = p.topk(size, dim=-1)
+        reached = values.cumsum(-1)
+        if bool((reached[:, -1] >= top_p).all()):
+            break
+    values[reached - values >= top_p] = 0
+    return torch.zeros_like(p).scatter_(-1, order, values)
 
 
 def _write(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eagle import loading
+from eagle import head_loading, loading
 from eagle.builtin import Progress
 from eagle.draft_head import RotaryTable
 from eagle.head import HeadConfig, HeadModule
@@ -28,8 +28,8 @@ class Source:
     @torch.inference_mode()
     def features(self, tokens: Tensor) -> Tensor:
         """tokens [B, N] -> features [B, N, H], each row a text of its own from position 0."""
-        out = self.target.backbone(input_ids=tokens.to(self.target.device), use_cache=False)
-        return out.last_hidden_state
+        out = self.target.backbone(input_ids=tokens.to(self.target.input_device), use_cache=False)
+        return out.last_hidden_state.to(self.target.device)
 
     def head_config(self) -> HeadConfig:
         """One layer of the target's own shape, with the bias in ``fc`` that published heads have."""
@@ -47,7 +47,7 @@ class Source:
 
     @property
     def rope_theta(self) -> float:
-        return loading._theta({}, self.target.model)
+        return head_loading.theta({}, self.target.config)
 
     def rotary(self, head_dim: int, device: torch.device) -> RotaryTable:
         """The table that decoding will use for a head exported from here."""
@@ -63,7 +63,6 @@ def load_source(
     folder, name, digest = loading._target_folder(target, say)
     say(f"loading {name}", None)
     model, tokenizer = loading._load_model(folder, loading.pick_dtype(dtype, place), place)
-    model.requires_grad_(False)
     runner = TransformersTarget(model, loading.end_tokens(model, tokenizer))
     return Source(runner, tokenizer, name, digest)
 

@@ -98,7 +98,7 @@ def describe(
         "recipe": recipe.as_json(),
         "target": source.name,
         "target_sha256": source.sha256,
-        "layout": layout(start.module.config, source.rope_theta),
+        "layout": layout(start.module.config, source.rope_theta, source.target.max_context),
         "corpus": {
             "shards": len(shards),
             "rows": sum(len(shard.tokens) for shard in shards),
@@ -131,8 +131,8 @@ def _digest(ids: Tensor) -> str:
     return hashlib.sha256(ids.to(torch.int32).numpy().tobytes()).hexdigest()
 
 
-def layout(config: HeadConfig, rope_theta: float) -> dict[str, Any]:
-    """config.json in the published layout of EAGLE-1/2 heads."""
+def layout(config: HeadConfig, rope_theta: float, positions: int = 2048) -> dict[str, Any]:
+    """config.json in the published layout of EAGLE-1/2 heads. ``positions``: the target's longest context."""
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -143,7 +143,7 @@ def layout(config: HeadConfig, rope_theta: float) -> dict[str, Any]:
         "num_key_value_heads": config.num_kv_heads,
         "head_dim": config.head_dim,
         "num_hidden_layers": 1,
-        "max_position_embeddings": 2048,
+        "max_position_embeddings": positions,
         "rms_norm_eps": config.rms_norm_eps,
         "rope_theta": rope_theta,
         "vocab_size": config.vocab_size,
