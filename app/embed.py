@@ -15,9 +15,8 @@ from typing import Any
 from app import session, theme
 from app.gallery import Gallery
 from app.labels import html_text
-from app.plotly_view import figure_value
 from app.session import Look, Source, Visit
-from app.view import cut_shown, render
+from app.view import cut_shown, values
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 PAGE, STATE, SCRIPT = "/gradio_api/embed", "/gradio_api/embed/state", "/gradio_api/vendor/embed.js"
@@ -75,7 +74,7 @@ def asked_look(gallery: Gallery, query: Mapping[str, str]) -> tuple[Visit, Look]
 def state(gallery: Gallery, query: Mapping[str, str]) -> dict[str, Any]:
     """Everything on the page for a query: markup, figures, and the query that names what is selected."""
     visit, look = asked_look(gallery, query)
-    drawn = render(visit, look)
+    drawn = values(visit, look)
     where: dict[str, str] = {"run": visit.name or "", "step": str(look.step), "view": str(look.view)}
     where |= {} if look.node is None else {"node": str(look.node)}
     where |= {} if look.shown is None else {"shown": str(look.shown)}
@@ -83,7 +82,7 @@ def state(gallery: Gallery, query: Mapping[str, str]) -> dict[str, Any]:
     return {
         "query": where,
         "markup": {name: drawn[name] for name in MARKUP},
-        "figures": {name: figure_value(drawn[name]) for name in FIGURES},
+        "figures": {name: drawn[name] for name in FIGURES},
         "hidden": [] if cut_shown(look) else ["candidates"],
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 import gradio as gr
@@ -17,8 +18,9 @@ from app.node_panel import node_panel
 from app.overview import overview
 from app.plotly_view import figure_value, plotly_view
 from app.session import Look, Source, View, Visit
+from eagle.trace import RunTrace
 
-ACTIONS = "window.eaglePage.mountActions(element, trigger, ['act']);"
+ACTIONS = "window.eaglePage.mountActions(element, trigger, watch); // 'act'"
 LINK = "watch('value', () => window.eaglePage.setQuery(props.value));"
 
 
@@ -137,6 +139,37 @@ def render(visit: Visit, look: Look, run_too: bool = True) -> dict[str, Any]:
     return drawn
 
 
+def values(visit: Visit, look: Look, run_too: bool = True) -> dict[str, str]:
+    """What :func:`render` draws, as the components' values. A recorded run's are shared by all visitors:
+    a class that steps through one run has each picture drawn once."""
+    if visit.source is Source.RECORDED and not visit.running and visit.baseline is None:
+        return _recorded_values(_Same(visit.run), visit.name, look, run_too)
+    return _values(visit, look, run_too)
+
+
+def _values(visit: Visit, look: Look, run_too: bool) -> dict[str, str]:
+    drawn = render(visit, look, run_too)
+    return {name: value if isinstance(value, str) else figure_value(value) for name, value in drawn.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """A run by its identity, as the key of what is drawn of it: comparing contents would be slow."""
+
+    run: RunTrace
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.run is self.run
+
+    def __hash__(self) -> int:
+        return id(self.run)
+
+
+@lru_cache(maxsize=400)  # at most about 60 kB each
+def _recorded_values(run: _Same, name: str | None, look: Look, run_too: bool) -> dict[str, str]:
+    return _values(Visit(run.run, Source.RECORDED, name=name), look, run_too)
+
+
 def cut_shown(look: Look) -> bool:
     """Whether what rerank cut is on screen."""
     return look.cut and look.view is View.DRAFT
@@ -146,18 +179,16 @@ def updates(visit: Visit, look: Look, before: Look | None) -> list[Any]:
     """The new look and one update a component; ``before`` None means that the run changed too."""
     if look == before:
         return [look, *(gr.skip() for _ in fields(Parts))]
-    drawn = render(visit, look, run_too=before is None)
+    drawn = values(visit, look, run_too=before is None)
     skipped: frozenset[str] = frozenset()
     if before is not None:
         skipped = OF_THE_RUN | (OF_THE_STEP if look.step == before.step else frozenset())
-    values: list[Any] = [look]
+    out: list[Any] = [look]
     for field in fields(Parts):
         if field.name in skipped:
-            values.append(gr.skip())
+            out.append(gr.skip())
+        elif field.name == "candidates":
+            out.append(gr.update(value=drawn["candidates"], visible=cut_shown(look)))
         else:
-            value = drawn[field.name]
-            value = value if isinstance(value, str) else figure_value(value)
-            values.append(
-                gr.update(value=value, visible=cut_shown(look)) if field.name == "candidates" else value
-            )
-    return values
+            out.append(drawn[field.name])
+    return out
