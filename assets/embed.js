@@ -28,6 +28,7 @@
   function show() {
     Object.entries(state.markup).forEach(([name, html]) => {
       document.getElementById(name).innerHTML = html;
+      watchers[name].forEach((changed) => changed());
     });
     Object.entries(state.figures).forEach(([name, value]) => {
       document.getElementById(name).hidden = state.hidden.includes(name);
@@ -52,7 +53,9 @@
     window.eaglePage.mountFigure(element, props[name], trigger, (_, f) => watchers[name].push(f), ORDER[name]);
   });
   Object.keys(state.markup).forEach((name) => {
-    window.eaglePage.mountActions(document.getElementById(name), (_, data) => ask(data));
+    watchers[name] = [];
+    const watch = (_, changed) => watchers[name].push(changed);
+    window.eaglePage.mountActions(document.getElementById(name), (_, data) => ask(data), watch);
   });
   show();
 })();
