@@ -105,12 +105,14 @@ def _selection_events(parts: Parts, visit_state: gr.State, look_state: gr.State,
     def on_step(visit: Visit, look: Look, event: gr.EventData) -> list[Any]:
         return on(visit, look, {"act": "step", "step": event.point})
 
+    # The page sends one event at a time and waits for its answer (assets/page.js), so none is dropped here.
+    every: dict[str, Any] = {"trigger_mode": "multiple", **QUICK}
     inputs = [visit_state, look_state]
     for part in (parts.source, parts.answer, parts.nav, parts.views):
-        part.act(on_act, inputs, shown, trigger_mode="always_last", **QUICK)
-    parts.tree.click(on_node, inputs, shown, trigger_mode="always_last", **QUICK)
-    parts.tree.press(on_key, inputs, shown, trigger_mode="multiple", **QUICK)
-    parts.steps.click(on_step, inputs, shown, trigger_mode="always_last", **QUICK)
+        part.act(on_act, inputs, shown, **every)
+    parts.tree.click(on_node, inputs, shown, **every)
+    parts.tree.press(on_key, inputs, shown, **every)
+    parts.steps.click(on_step, inputs, shown, **every)
 
 
 def _run_events(

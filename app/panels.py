@@ -125,7 +125,7 @@ def _answer_token(
     title = f"{origin.value}, step {run.steps[position].index}"
     del token
     return (
-        f'<span class="{" ".join(classes)}" data-step="{position}" data-node="{shown_node}" '
+        f'<span class="{" ".join(classes)}" data-act="step" data-step="{position}" data-node="{shown_node}" '
         f'title="{html_text(title)}">{body}</span>'
     )
 

@@ -138,12 +138,13 @@
       }
     }
 
+    const press = makeSender((data) => trigger("press", data), watch, false);
     const KEYS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter"];
     plot.addEventListener("keydown", (event) => {
       if (plot.tabIndex !== 0 || !KEYS.includes(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       event.stopPropagation();
-      trigger("press", { key: event.key });
+      press({ key: event.key });
     });
     plot.addEventListener("pointerdown", () => { if (plot.tabIndex === 0) plot.focus({ preventScroll: true }); });
 
@@ -163,21 +164,80 @@
   if (document.body) watchTheme();
   else document.addEventListener("DOMContentLoaded", watchTheme);
 
-  // Elements with data-act are events: a click, or the movement of a slider, sends the element's data.
-  function mountActions(element, trigger) {
-    const send = (source) => {
-      const data = Object.assign({}, source.dataset);
-      if (data.field) data[data.field] = Number(source.value);
-      trigger("act", data);
+  // Sends one event at a time: the next one goes when the component has shown the answer to the last.
+  // So quick presses neither get lost nor overtake each other on the server. ``latest`` keeps only the
+  // newest waiting event (a dragged slider); otherwise up to eight wait in a row (keys).
+  function makeSender(send, watch, latest) {
+    let waiting = [];
+    let busy = false;
+    let timer = 0;
+    function next() {
+      if (busy || !waiting.length) return;
+      busy = true;
+      timer = setTimeout(done, watch ? 700 : 0); // an event that changes nothing gets no answer
+      send(waiting.shift());
+    }
+    function done() {
+      clearTimeout(timer);
+      busy = false;
+      next();
+    }
+    if (watch) watch("value", done);
+    return (data) => {
+      if (latest) waiting = [data];
+      else if (waiting.length < 8) waiting.push(data);
+      next();
     };
+  }
+
+  // Elements with data-act are events: a click, or the movement of a slider, sends the element's data.
+  function mountActions(element, trigger, watch) {
+    const send = makeSender((data) => trigger("act", data), watch, true);
+    let wanted = null; // the step asked for last, until the page shows it
+    if (watch) watch("value", () => { if (!element.querySelector("input[data-act]:active")) wanted = null; });
+    function act(source) {
+      const data = Object.assign({}, source.dataset);
+      const slider = element.querySelector("input[data-act=step]");
+      if (source === slider) wanted = Number(slider.value);
+      if (data.act === "by" && slider) {
+        const from = wanted === null ? Number(slider.getAttribute("value")) : wanted;
+        wanted = Math.min(Math.max(from + Number(data.by), 0), Number(slider.max));
+      }
+      send(slider && wanted !== null ? { act: "step", step: wanted } : data);
+    }
     element.addEventListener("click", (event) => {
       const source = event.target.closest("[data-act]");
-      if (source && element.contains(source) && source.tagName !== "INPUT" && !source.disabled) send(source);
+      if (source && element.contains(source) && source.tagName !== "INPUT" && !source.disabled) act(source);
     });
     element.addEventListener("input", (event) => {
-      if (event.target.matches("input[data-act]")) send(event.target);
+      if (event.target.matches("input[data-act]")) act(event.target);
     });
   }
+
+  // Hover links: a node in the tree and its token in the answer, both ways.
+  document.addEventListener("eagle:hover", (event) => {
+    document.querySelectorAll(".answer .tok.linked").forEach((token) => token.classList.remove("linked"));
+    const { from, data } = event.detail;
+    if (data === null || !from.closest("#tree")) return;
+    document.querySelectorAll(".answer .tok.here").forEach((token) => {
+      token.classList.toggle("linked", token.dataset.node === String(data));
+    });
+  });
+  function hoverNode(node) {
+    const plot = document.querySelector("#tree .fig");
+    if (!plot || !plot._fullData) return;
+    const curve = plot._fullData.findIndex((trace) => trace.mode === "markers" && trace.customdata);
+    const point = curve < 0 || node === null ? -1 : plot._fullData[curve].customdata.indexOf(node);
+    if (point >= 0) window.Plotly.Fx.hover(plot, [{ curveNumber: curve, pointNumber: point + 1 }]);
+    else window.Plotly.Fx.unhover(plot);
+  }
+  document.addEventListener("mouseover", (event) => {
+    const token = event.target.closest && event.target.closest(".answer .tok.here");
+    if (token) hoverNode(Number(token.dataset.node));
+  });
+  document.addEventListener("mouseout", (event) => {
+    if (event.target.closest && event.target.closest(".answer .tok.here")) hoverNode(null);
+  });
 
   // Left and right change the step, wherever the focus is, unless it is in something that uses them.
   document.addEventListener("keydown", (event) => {

@@ -23,9 +23,11 @@ def step_bar(run: RunTrace, selected: int) -> Figure:
     for origin, look in theme.ORIGIN_LOOKS.items():
         counts = [sum(one is origin for one in step.emitted.origin) for step in run.steps]
         if any(counts):
-            traces.append(_bars(index, counts, "y", look.colour, origin is not Origin.DRAFT))
+            traces.append(
+                _bars(index, counts, "y", look.colour, look.colour if origin is Origin.DRAFT else look.fill)
+            )
     for field, _, colour in TIMES:
-        traces.append(_bars(index, [getattr(step.times, field) for step in run.steps], "y2", colour, False))
+        traces.append(_bars(index, [getattr(step.times, field) for step in run.steps], "y2", colour, colour))
     most = max(len(step.emitted) for step in run.steps)
     longest = max((step.times.total_ms for step in run.steps[1:]), default=run.steps[0].times.total_ms) or 1.0
     for axis, top in (("y", most), ("y2", longest)):
@@ -47,16 +49,10 @@ def step_bar(run: RunTrace, selected: int) -> Figure:
     )
 
 
-def _bars(x: list[int], y: list[Any], axis: str, colour: str, pattern: bool) -> dict[str, Any]:
-    marker: dict[str, Any] = {"color": theme.light(colour), "line": {"width": 0}}
-    if pattern:
-        marker["pattern"] = {
-            "shape": "/",
-            "size": 6,
-            "solidity": 0.3,
-            "fillmode": "overlay",
-            "fgcolor": theme.light("card"),
-        }
+def _bars(x: list[int], y: list[Any], axis: str, colour: str, fill: str) -> dict[str, Any]:
+    """Bars with an outline. No patterns: they refer to the page's address, which changes with the step."""
+    outline = {"width": 0 if fill == colour else 1.6, "color": theme.light(colour)}
+    marker = {"color": theme.light(fill), "line": outline}
     return {"type": "bar", "x": x, "y": y, "yaxis": axis, "marker": marker, "hoverinfo": "skip"}
 
 

@@ -22,13 +22,14 @@ from eagle.trace import ROOT, Status, StepTrace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-ROOM = 808  # the width that the tree has beside its panel on a 1280 pixel screen
+ROOM = 784  # the width that the tree has beside its panel on a 1280 pixel screen
 GAP = 22
 PITCHES = (114, 172)  # from one column to the next, least and most
 HEADER = 30
 EDGE_PADDING = 6
 MANY_NODES = 24  # more than this, and boxes get lower
-CHARACTER = 7.0  # a generous mean width of the label's characters
+CHARACTER = {True: 6.4, False: 7.0}  # a generous mean width of a label's characters, low boxes or not
+AROUND_LABEL = {True: 50, False: 58}  # what mark, number and padding take of a box's width
 
 
 def draft_tree(step: StepTrace, labels: dict[int, str], look: Look, root: int | None = None) -> Figure:
@@ -82,7 +83,7 @@ def _box(
 ) -> Box:
     assert step.tree is not None
     height = 23.0 if low else 30.0
-    room = int((width - 58) / CHARACTER)
+    room = int((width - AROUND_LABEL[low]) / CHARACTER[low])
     if node in (ROOT, FINAL):
         token = step.tree.root if node == ROOT else (step.final.token if step.final else 0)
         mark = "●" if node == ROOT else theme.FINAL_LOOK.mark

@@ -1,0 +1,147 @@
+"""Runs, files and visitors in a real browser, against a runner that replays a recorded run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Server, Visitor
+from tests.synthetic import synthetic_run
+
+pytestmark = pytest.mark.browser
+ANSWER = synthetic_run(seed=11, steps=9)
+
+
+def ask(visitor: Any, prompt: str) -> None:
+    visitor.page.fill("#prompt textarea", prompt)
+    visitor.page.click("#run")
+
+
+def test_an_example_runs_and_the_meters_compare_it_with_plain_decoding(desk: Visitor) -> None:
+    visitor = desk
+    page = visitor.open()
+    page.click(".chip >> nth=0")
+    page.wait_for_function("document.querySelector('#prompt textarea').value.length > 10")
+    prompt = page.input_value("#prompt textarea")
+    page.click("#run")
+    visitor.until("#note", "Done.")
+    visitor.until("#source", "live run")
+    assert prompt in visitor.text("#source")
+    visitor.until_step(9)
+    visitor.until("#meters", "×")
+    assert "vanilla" in visitor.text("#meters")
+    assert page.is_visible("#run")
+    shown = "".join(page.locator(".answer .tok").all_text_contents()).replace("↵", "")
+    assert shown == ANSWER.text
+    visitor.save_shot("after-run")
+
+
+def test_stop_in_the_middle_then_run_again(desk: Visitor, server: Server) -> None:
+    visitor = desk
+    page = visitor.open()
+    server.gate.clear()
+    try:
+        ask(visitor, "first question")
+        visitor.until("#source", "running")
+        page.wait_for_selector("#stop", state="visible")
+        page.click("#stop")
+    finally:
+        server.gate.set()
+    page.wait_for_selector("#run", state="visible")
+    visitor.until("#source", "stopped")
+    ask(visitor, "second question")
+    visitor.until("#source", "second question")
+    visitor.until_step(9)
+
+
+def test_a_step_can_be_read_while_the_run_goes_on(desk: Visitor, server: Server) -> None:
+    visitor = desk
+    page = visitor.open()
+    server.gate.clear()
+    try:
+        ask(visitor, "slowly please")
+        visitor.until("#source", "running")
+        page.click(".answer .tok >> nth=0")
+        page.wait_for_selector(".answer .tok.chosen")
+    finally:
+        server.gate.set()
+    visitor.until("#note", "Done.")
+    assert visitor.step() == 0, "the visitor chose this step; the run does not take it away"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "says"),
+    [("", "The prompt is empty"), ("   ", "The prompt is empty"), ("x" * 50_000, "50,000 characters")],
+)
+def test_a_bad_prompt_gets_one_sentence_and_the_page_goes_on(desk: Visitor, prompt: str, says: str) -> None:
+    visitor = desk
+    page = visitor.open()
+    ask(visitor, prompt)
+    visitor.until("#note .fault", says)
+    page.wait_for_selector("#run", state="visible")
+    assert "recorded run" in visitor.text("#source"), "what was on screen is still there"
+    assert page.locator(".toast-wrap .error").count() == 0
+
+
+def test_a_bad_seed_names_the_field_and_its_range(desk: Visitor) -> None:
+    visitor = desk
+    page = visitor.open()
+    page.click("#settings button")
+    page.get_by_label("Seed").fill("<b>x</b>")
+    ask(visitor, "hello")
+    visitor.until("#note .fault", "seed must be a whole number from 0 to")
+    assert "<b>x</b>" in visitor.text("#note")
+
+
+def test_export_and_import_round_trip(visit: Any, tmp_path: Path) -> None:
+    visitor = visit()
+    page = visitor.open("?run=hostile&step=2")
+    visitor.until(".source-prompt", "<img")
+    with page.expect_download() as caught:
+        page.click("#export")
+    saved = tmp_path / "saved.json"
+    caught.value.save_as(saved)
+    other = visit()
+    other.open()
+    other.page.set_input_files("#import input[type=file], input[data-testid=file-upload]", str(saved))
+    other.until("#source", "imported run")
+    other.until(".source-prompt", "<img")
+    other.until("#note", "audit")
+
+
+def test_a_file_that_is_no_trace_gets_one_sentence(desk: Visitor, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"version": 1, "steps": "<script>"}')
+    visitor = desk
+    visitor.open()
+    visitor.page.set_input_files("#import input[type=file], input[data-testid=file-upload]", str(bad))
+    visitor.until("#note .fault", "This is not a trace that can be read")
+
+
+def test_two_visitors_never_see_each_others_runs(visit: Any) -> None:
+    one, two = visit(), visit()
+    one.open()
+    two.open()
+    ask(one, "the first visitor's question")
+    ask(two, "another visitor's question")
+    one.until("#note", "Done.")
+    two.until("#note", "Done.")
+    assert "the first visitor" in one.text("#source")
+    assert "another visitor" in two.text("#source")
+    one.page.click("#step-previous")
+    one.until_step(8)
+    assert two.step() == 9
+    one.page.reload()
+    one.page.wait_for_selector("#tree .main-svg")
+    assert "recorded run" in one.text("#source"), "a reload starts clean"
+
+
+def test_a_recorded_run_opens_from_the_menu(desk: Visitor) -> None:
+    visitor = desk
+    page = visitor.open()
+    page.click("#recorded input")
+    page.get_by_role("option", name="A paper run").click()
+    visitor.until("#source", "tree 60/6/10")
+    visitor.until(".sentence", "Guessed 60 tokens")
