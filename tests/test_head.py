@@ -7,6 +7,7 @@ positions where a loop is the clearest.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,11 +15,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from eagle import decoder
+from eagle.costs import measure
 from eagle.decoder import Pair
 from eagle.draft_head import DraftHead, RotaryTable
 from eagle.head import HeadConfig, HeadModule
 from eagle.head3 import DraftHead3, Head3Module, watched_layers
-from eagle.settings import Settings, Tree
+from eagle.settings import Settings, SettingsError, Tree
 from eagle.target import TransformersTarget
 from tests.stubs import audited, ids_prompt, info, prompt_of
 from tests.tiny import HEAD_DIM, HEADS, HIDDEN, INNER, KV_HEADS, byte_tokenizer, tiny_model
@@ -205,6 +207,22 @@ def test_eagle3_runs_and_is_lossless(method: str, temperature: float) -> None:
     assert pair.head is not None and pair.head.vocabulary is not None
     allowed = set(pair.head.vocabulary.tolist())
     assert all(set(step.tree.token) <= allowed for step in drafted.steps if step.tree)
+
+
+def test_the_automatic_tree_knows_eagle3() -> None:
+    pair, _, _ = eagle3_pair()
+    pair = replace(pair, info=pair.info.model_copy(update={"costs": measure(pair)}))
+    drafted = audited(pair, prompt_of(17), method="eagle3", tree="auto", max_new_tokens=16)
+    assert drafted.token_ids == audited(pair, prompt_of(17), method="vanilla", max_new_tokens=16).token_ids
+
+
+def test_methods_and_heads_of_different_generations_do_not_mix() -> None:
+    pair, _, _ = eagle3_pair()
+    for method in ("eagle1", "eagle2"):
+        with pytest.raises(
+            SettingsError, match=f"{method} needs an EAGLE-1/2 head, but this pair's is EAGLE-3"
+        ):
+            decoder.generate(pair, prompt_of(3), Settings(method=method))
 
 
 def test_positions_have_no_end() -> None:
