@@ -42,7 +42,7 @@ def _add_target(parser: Parser) -> None:
 
 
 def _add_machine(parser: Parser) -> None:
-    parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own choice)")
+    parser.add_argument("--threads", type=int, help="CPU threads (default: this machine's share)")
     parser.add_argument("--nice", type=int, default=0, help="give way to other programs: 0 to 19")
 
 
@@ -118,14 +118,13 @@ def _recipe(args: argparse.Namespace) -> Any:
 
 def _settle(args: argparse.Namespace) -> None:
     """Priority and threads."""
-    import torch
+    from eagle.threads import set_threads
 
     if args.nice:
         if not hasattr(os, "nice"):
             raise UsageError("--nice is not available on this system.")
         os.nice(args.nice)
-    if args.threads:
-        torch.set_num_threads(args.threads)
+    set_threads(args.threads)
 
 
 def run_corpus(args: argparse.Namespace) -> int:
