@@ -31,10 +31,14 @@ class Buttons:
 
 @dataclass(frozen=True)
 class Show:
-    """What an item of a job changes: new values for the outputs (None: nothing), and what is said."""
+    """What an item of a job changes: new values for the outputs (None: nothing), and what is said.
+
+    ``over``: this is the job's result, not a part of it.
+    """
 
     values: list[Any] | None = None
     said: Said | None = None
+    over: bool = False
 
 
 def build_buttons(name: str, words: str) -> Buttons:
@@ -79,7 +83,7 @@ def wire(
                 yield [gr.skip(), gr.skip(), line(now.said), *(now.values or unchanged)]
             elif now.values is not None:
                 yield [gr.skip(), gr.skip(), gr.skip(), *now.values]
-            last = now.said if now.said and now.said.fault else Said("Done." if now.values else "Stopped.")
+            last = now.said if now.said and now.said.fault else Said("Done." if now.over else "Stopped.")
         yield [*ready, line(last), *unchanged]
 
     buttons.go.click(start, None, [buttons.go, buttons.stop, buttons.note], **QUICK).then(

@@ -155,7 +155,6 @@ def _sample(
         two = [goodness.compare(j, pairs[j][:size], law_2, own_2[j]) for j in judges]
         yield Said(f"{size:,} of {n:,} judgements…", 0.8 + 0.2 * batch / BATCHES)
         yield Sampled(
-            prompt=pair.tokenizer.decode(opening.state.ids[:-1])[:200],
             root=_labels(pair, [(opening.root,)])[opening.root],
             labels=labels,
             nodes=opening.nodes,
@@ -165,6 +164,7 @@ def _sample(
             two=[goodness.shortened(found, MOST_ROWS_OF_TWO) for found in two],
             checked=min(CHECKED, n),
             same=same,
+            over=batch == BATCHES,
         )
 
 
@@ -199,7 +199,8 @@ def _build_greedy(runner: RunSource) -> None:
     table = gr.HTML("", elem_id="greedy-table", apply_default_css=False)
 
     def show(item: Greedy) -> Show:
-        return Show(values=[proof_view.greedy_table(item.checks, item.labels, item.dtype, item.over)])
+        table = proof_view.greedy_table(item.checks, item.labels, item.dtype, item.over)
+        return Show(values=[table], over=item.over)
 
     job_tab.wire(runner, [count, tokens, tree], lambda values: greedy_job(*values), show, buttons, [table])
 
@@ -261,12 +262,12 @@ def _build_sampling(runner: RunSource) -> None:
             gr.update(visible=True),
             proof_view.setup(item),
             proof_view.key(len(item.one) > 1),
-            proof_view.verdicts(item.one),
+            proof_view.verdicts(item.one, item.over),
             figure_value(shares(item.one, item.labels)),
-            proof_view.verdicts(item.two),
+            proof_view.verdicts(item.two, item.over),
             figure_value(shares(item.two, item.labels)),
         ]
-        return Show(values=values)
+        return Show(values=values, over=item.over)
 
     inputs = [prompt, draws, misread, temperature, top_k, seed, tree]
     outputs = [result, setup, legend, verdict_1, figure_1, verdict_2, figure_2]

@@ -26,7 +26,6 @@ class Sampled:
     ``checked`` judgements were repeated by the decoder's own walk, ``same`` of them alike.
     """
 
-    prompt: str
     root: str
     labels: Mapping[int, str]
     nodes: int
@@ -36,6 +35,7 @@ class Sampled:
     two: list[Comparison]
     checked: int
     same: int
+    over: bool = True
 
 
 # Greedy text.
@@ -123,8 +123,13 @@ def setup(found: Sampled) -> str:
     )
 
 
-def verdicts(found: list[Comparison]) -> str:
-    """A card for each way of judging: what the test says, in words, and its numbers."""
+def verdicts(found: list[Comparison], over: bool = True) -> str:
+    """A card for each way of judging: what the test says, in words, and its numbers.
+
+    One look at all draws: a test looked at ten times on the way would cry wolf more often than it says.
+    """
+    if not over:
+        return '<p class="view-hint">Counting; the test comes when all judgements are in.</p>'
     return f'<div class="verdicts">{"".join(map(_verdict, found))}</div>'
 
 

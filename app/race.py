@@ -150,7 +150,7 @@ def build(runner: RunSource, gallery: Gallery) -> None:
 
         if isinstance(item, Going):
             return Show(said=going_words(item))
-        return Show(values=[gr.update(visible=True), *shown(item, live=True)])
+        return Show(values=[gr.update(visible=True), *shown(item, live=True)], over=True)
 
     job_tab.wire(runner, form.inputs(), job_from, show, buttons, [card, lanes, meters, cost, formula])
     with gr.Column(elem_id="width-card", elem_classes=["card"]):

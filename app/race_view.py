@@ -87,6 +87,7 @@ def _source(race: Race, live: bool) -> str:
         f"seed {settings.seed or 0}",
         f"tree {settings.tree}",
         f"{target.name}, {target.weights} on {target.device}",
+        plural(race.machine.get("threads", 1), "thread"),
         plural(race.repeats, "repeat"),
     ]
     return (

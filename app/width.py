@@ -167,6 +167,7 @@ def build(runner: RunSource, gallery: Gallery) -> None:
                     views.append(plotly_view(figure, elem_id=f"width-{index}", label=caption, order=4))
 
     def show(item: Measured) -> Show:
-        return Show(values=[gr.update(visible=True), words(item), *map(figure_value, pictures(item))])
+        values = [gr.update(visible=True), words(item), *map(figure_value, pictures(item))]
+        return Show(values=values, over=True)
 
     job_tab.wire(runner, [], lambda _values: measuring, show, buttons, [result, said, *views])

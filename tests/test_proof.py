@@ -76,6 +76,8 @@ def test_the_page_says_how_it_was_made(sampled: Sampled) -> None:
 def test_the_same_luck_for_both_and_batches_that_grow() -> None:
     job = sampling_job("What is a tree?", SETTINGS, 1_000, False)
     results = [item for item in done(job, knowing_pair()) if isinstance(item, Sampled)]
+    assert [item.over for item in results] == [False] * 9 + [True]
+    assert "Counting" in proof_view.verdicts(results[0].one, results[0].over)
     assert [item.one[0].n for item in results] == list(range(100, 1_001, 100))
     assert all(len(item.one) == 1 for item in results)
     again = [item for item in done(job, knowing_pair()) if isinstance(item, Sampled)]

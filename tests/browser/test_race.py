@@ -1,4 +1,4 @@
-"""The Race tab in a real browser, with a tiny live pair: a race, its replay, stop, and the width of the tree."""
+"""The Race tab in a real browser, with a tiny live pair: a race, its replay, and the width of the tree."""
 
 from __future__ import annotations
 
