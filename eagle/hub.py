@@ -61,6 +61,18 @@ def weight_files(folder: Path, what: str) -> list[Path]:
     raise LoadError(f"The {what} folder {folder.name} has neither {SINGLE[0]} nor {SINGLE[1]}.")
 
 
+def stored_size(folder: Path) -> int | None:
+    """Bytes of a model's weights, by its files or by its index's word; None where neither tells."""
+    there = [path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin")]
+    for index in INDEXES:
+        try:
+            total = json.loads((folder / index).read_text())["metadata"]["total_size"]
+            return int(total)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return sum(path.stat().st_size for path in there if path.name in SINGLE) or None
+
+
 def _shards(index: Path, what: str) -> list[str]:
     try:
         names = sorted(set(json.loads(index.read_text())["weight_map"].values()))

@@ -15,7 +15,7 @@ from eagle.builtin import LoadError, Progress, quiet_transformers
 from eagle.costs import probe
 from eagle.decoder import Pair
 from eagle.fast_llama import FastLlamaTarget
-from eagle.hub import folder_of, weight_files, with_weights
+from eagle.hub import folder_of, stored_size, with_weights
 from eagle.linear import Int8, LinearKind, Packed, Plain, packing_works
 from eagle.target import Target, TransformersTarget
 from eagle.trace import ModelInfo, PairInfo
@@ -50,10 +50,13 @@ def load(
     config = _target_config(folder, name)
     number = pick_dtype(dtype, place, config.model_type)
     kind = linear_kind(weights, place, number)
+    where = "auto" if spread else str(place)
+    if target is not None:  # an index tells the size before anything large is fetched
+        _refuse_too_large(Path(folder), name, config, number, where)
     files = _head_files(target, head, config, say)
     if target is not None:
         folder = str(with_weights(target, Path(folder), "target", say))
-        _refuse_too_large(Path(folder), name, config, number, "auto" if spread else str(place), files)
+        _refuse_too_large(Path(folder), name, config, number, where, files)
     say(f"loading {name}", None)
     model, tokenizer = _load_model(folder, number, place, spread=spread)
     info = ModelInfo(
@@ -195,11 +198,13 @@ def _refuse_too_large(
     config: Any,
     dtype: torch.dtype,
     device: str,
-    files: head_loading.HeadFiles | None,
+    files: head_loading.HeadFiles | None = None,
 ) -> None:
-    stored = getattr(config, "dtype", None)
-    size = stored.itemsize if isinstance(stored, torch.dtype) else 2
-    asked = memory.needed(weight_files(folder, "target"), size, dtype)
+    """LoadError where target and head can not fit; silent where the size is not known yet."""
+    stored, kept = stored_size(folder), getattr(config, "dtype", None)
+    if stored is None:
+        return
+    asked = memory.needed(stored, kept.itemsize if isinstance(kept, torch.dtype) else 2, dtype)
     asked += files.parameters * dtype.itemsize if files else 0
     memory.refuse_what_does_not_fit(name, asked, device)
 

@@ -17,10 +17,9 @@ CGROUP_FILES = (
 )
 
 
-def needed(weight_files: list[Path], stored_bytes: int, dtype: torch.dtype) -> float:
-    """Bytes that these weights take once they are ``dtype``; ``stored_bytes`` an entry now."""
-    stored = sum(path.stat().st_size for path in weight_files)
-    return stored / stored_bytes * dtype.itemsize
+def needed(stored: int, stored_entry: int, dtype: torch.dtype) -> float:
+    """Bytes that weights of ``stored`` bytes, ``stored_entry`` an entry, take once they are ``dtype``."""
+    return stored / stored_entry * dtype.itemsize
 
 
 def free(device: str) -> float:

@@ -21,6 +21,7 @@ from eagle.builtin import LoadError
 from eagle.decoder import Pair, generate
 from eagle.head import HeadModule
 from eagle.head3 import DraftHead3
+from eagle.hub import stored_size
 from eagle.loading import load, pick_device, pick_dtype
 from eagle.settings import Settings
 from eagle.target import TransformersTarget
@@ -345,11 +346,22 @@ def test_a_pair_that_can_not_fit_is_refused_with_both_numbers(
 
 
 def test_needed_memory_follows_the_number_type(target: Path) -> None:
-    files = [target / "model.safetensors"]
-    stored = files[0].stat().st_size
-    assert memory.needed(files, 4, torch.float32) == stored
-    assert memory.needed(files, 4, torch.bfloat16) == stored / 2
-    assert memory.needed(files, 2, torch.float32) == 2 * stored
+    stored = stored_size(target)
+    assert stored == (target / "model.safetensors").stat().st_size
+    assert memory.needed(stored, 4, torch.float32) == stored
+    assert memory.needed(stored, 4, torch.bfloat16) == stored / 2
+    assert memory.needed(stored, 2, torch.float32) == 2 * stored
+
+
+def test_a_size_that_an_index_tells_is_refused_before_the_weights_are_there(
+    target: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "vast"
+    folder.mkdir()
+    shutil.copy(target / "config.json", folder)
+    index = {"metadata": {"total_size": 10**15}, "weight_map": {"x": "model-1.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    says("vast needs about 1000000.4 GB", target=str(folder))
 
 
 def test_number_types() -> None:
