@@ -44,6 +44,11 @@ def make_figure(
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": MARGIN, "r": MARGIN, "t": MARGIN, "b": MARGIN},
         "showlegend": False,
+        "modebar": {
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": theme.light("edge"),
+            "activecolor": theme.light("ink"),
+        },
         "hoverlabel": {
             "bgcolor": theme.light("card"),
             "bordercolor": theme.light("edge"),

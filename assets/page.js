@@ -6,11 +6,14 @@
 
   const TWINS = window.eagleDarkTwins || {};
   const COLOUR_KEY = /color$/i;
+  const COARSE = window.matchMedia("(pointer: coarse)").matches;
   const CONFIG = {
     displaylogo: false,
     responsive: false,
-    displayModeBar: "hover",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    displayModeBar: COARSE ? false : "hover",
+    showSendToCloud: false, // no button that sends a figure away
+    plotlyServerURL: "",
+    modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
     toImageButtonOptions: { format: "svg", filename: "eagle-figure" },
   };
   const figures = new Set();
@@ -120,7 +123,7 @@
         layout.width = width;
         layout.autosize = false;
         if (layout.meta && layout.meta.pixels && layout.xaxis) layout.xaxis.range = [0, width];
-        if (window.matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
+        if (COARSE) layout.dragmode = false; // a finger scrolls the page
         plot.style.height = layout.height + "px";
         plot.style.width = width + "px";
         alt.textContent = (layout.meta && layout.meta.alt) || "";

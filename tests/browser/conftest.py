@@ -22,7 +22,7 @@ from app.gallery import Gallery
 from app.runner import ReplayRunner
 from tests.synthetic import HOSTILE, synthetic_run
 
-PATIENCE_MS = 30_000  # a busy machine is slow, not wrong
+PATIENCE_MS = 60_000  # a busy machine is slow, not wrong
 LOOPBACK = {"127.0.0.1", "localhost", "[::1]", ""}
 
 

@@ -224,6 +224,16 @@ def test_zoom_is_kept_within_a_step_and_not_beyond(desk: Visitor) -> None:
     page.wait_for_function(f"(z) => {whole} !== z", arg=zoomed)
 
 
+def test_no_button_of_a_figure_sends_it_away(desk: Visitor) -> None:
+    page = desk.open()
+    page.hover("#tree .fig")
+    titles = page.evaluate(
+        "[...document.querySelectorAll('.modebar-btn')].map((b) => b.dataset.title).join()"
+    )
+    assert "Download" in titles
+    assert not any(word in titles for word in ("Share", "loud", "Edit"))
+
+
 def test_a_step_change_is_painted_soon(desk: Visitor) -> None:
     visitor = desk
     page = visitor.open()
