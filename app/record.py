@@ -72,7 +72,12 @@ RECORDINGS = (
         seed=3,
     ),
     _run(
-        "unlucky", "An unlucky run: little is accepted", "Tell me a strange dream.", temperature=1.3, seed=4
+        "unlucky",
+        "An unlucky run: little is accepted",
+        "Tell me a strange dream.",
+        temperature=1.3,
+        seed=4,
+        max_new_tokens=40,
     ),
     _run(
         "paper-tree",
