@@ -182,7 +182,7 @@ def letters_panel() -> str:
         [
             ["this page; Leviathan et al. (2211.17192)", "p", "q", "min(1, p / q)"],
             ["Chen et al. (2302.01318)", "q", "p", "min(1, q / p)"],
-            ["EAGLE papers (2401.15077, 2503.01840)", "p", "p̂", "min(1, p / p̂)"],
+            ["EAGLE-3 paper (2503.01840), section 2.1", "p", "p̂", "min(1, p / p̂)"],
         ],
         "plain-table",
     )
@@ -205,7 +205,7 @@ def letters_panel() -> str:
             [
                 "residual",
                 "what is left of the target after the rejections so far",
-                "not the target minus one entry",
+                "not the target as it was; and for a drawn candidate more than one entry changes",
             ],
             [
                 "kept, cut",

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from app.lab_state import LabState, from_node, tidy
-from app.labels import quoted
+from app.labels import shorten
 from eagle.trace import ROOT, RunTrace, StepTrace
 
 TRACES = Path(__file__).resolve().parent.parent / "assets" / "traces"
@@ -29,11 +29,12 @@ def on_real_node(start: LabState, folder: Path = TRACES) -> tuple[LabState, str]
 
 @lru_cache(maxsize=4)
 def _best_node(folder: Path) -> tuple[LabState, str] | None:
-    """The first node in the shipped runs whose second candidate was accepted after its first fell.
+    """The most open question in the shipped runs; None without a usable run.
 
-    If there is none, the first node with two candidates or more. None without a usable run.
+    Nodes come first whose second candidate was accepted after its first fell; among equals the one
+    whose likeliest token is least likely.
     """
-    fallback = None
+    best: tuple[bool, float, LabState, str] | None = None
     for path in sorted(folder.glob("*.json")):
         try:
             trace = RunTrace.from_json(path.read_bytes())
@@ -43,12 +44,11 @@ def _best_node(folder: Path) -> tuple[LabState, str] | None:
             state = _node_of(trace, step)
             if state is None:
                 continue
-            said = _where(trace, step, path)
-            accepted = [trial.accepted for trial in step.trials]
-            if accepted[:2] == [False, True]:
-                return state, said
-            fallback = fallback or (state, said)
-    return fallback
+            telling = [trial.accepted for trial in step.trials][:2] == [False, True]
+            rank = (not telling, max(state.target))
+            if best is None or rank < best[:2]:
+                best = (*rank, state, _where(trace, step, path))
+    return best[2:] if best else None
 
 
 def _node_of(trace: RunTrace, step: StepTrace) -> LabState | None:
@@ -59,23 +59,11 @@ def _node_of(trace: RunTrace, step: StepTrace) -> LabState | None:
     first = step.trials[0]
     if len(children) < 2 or first.node not in children or trace.settings.temperature == 0:
         return None
-    return from_node(
-        first.before,
-        [step.tree.token[child] for child in children],
-        [step.tree.confidence[child] for child in children],
-        trace.labels(),
-    )
+    return from_node(step.tree, ROOT, trace.labels())
 
 
 def _where(trace: RunTrace, step: StepTrace, path: Path) -> str:
-    labels = trace.labels()
     before = "".join(text for earlier in trace.steps[: step.index] for text in earlier.emitted.text)
-    after = (
-        quoted(before[-30:], 30)
-        if before
-        else quoted(labels.get(step.tree.root, ""), 30)
-        if step.tree
-        else ""
-    )
-    name = trace.title or path.stem
-    return f"Real numbers: the recorded run {quoted(name, 40)}, step {step.index}, after {after}."
+    after = " ".join(before[-40:].split())
+    name = shorten(trace.title or path.stem, 40)
+    return f"Real numbers: the recorded run “{name}”, step {step.index}, after “…{after}”."

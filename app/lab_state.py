@@ -14,7 +14,7 @@ import numpy as np
 
 from eagle import laws, rules
 from eagle.rules import Array, RuleName
-from eagle.trace import Distribution
+from eagle.trace import TreeTrace, Trial
 
 MIN_TOKENS, MAX_TOKENS = 2, 8
 MAX_NAME = 24
@@ -150,39 +150,36 @@ def tidy(state: LabState) -> LabState:
 
 
 def from_node(
-    before: Distribution,
-    children: Sequence[int],
-    confidence: Sequence[float],
-    labels: Mapping[int, str],
-    q: Mapping[int, float] | None = None,
+    tree: TreeTrace, parent: int, labels: Mapping[int, str], first: Trial | None = None
 ) -> LabState:
-    """A real node's distributions: ``before`` is the target's at the parent, after temperature.
+    """A real node's distributions: the candidates drafted below ``parent`` (-1 is the root).
 
-    ``children`` are the drafted token ids in the order offered, ``confidence`` theirs; ``labels``
-    gives their text. Up to seven children keep their names, and all other tokens are taken as one.
-    With ``q`` (token id -> probability; chain and EAGLE-1) the candidates were drawn from it; the
-    rule is then the sampled one. Raises ValueError where nothing was drafted.
+    Up to seven keep their names (``labels``: token id -> text); all other tokens of the vocabulary
+    are taken as one. p is the target's after temperature, the draft is the head's confidence. Where
+    ``first``, the first trial there, says that candidates were drawn, the draft is what they were
+    drawn from and the rule is the sampled one. Raises ValueError where nothing was drafted.
     """
+    children = tree.children(parent)[: MAX_TOKENS - 1]
     if not children:
         raise ValueError("nothing was drafted below this node")
-    chosen = list(dict.fromkeys(children))[: MAX_TOKENS - 1]
-    listed = dict(zip(before.token, before.p, strict=True))
-    if q is not None:
-        more = sorted((token for token in listed if token not in chosen), key=lambda token: -listed[token])
-        chosen += more[: MAX_TOKENS - 1 - len(chosen)]
-    target = [listed.get(token, 0.0) for token in chosen]
-    drafted = dict(zip(children, confidence, strict=True)) if q is None else q
-    draft = [float(drafted.get(token, 0.0)) for token in chosen]
-    rule: RuleName = "eagle2" if q is None else ("eagle1" if len(children) > 1 else "chain")
+    target = {tree.token[child]: tree.p[child] for child in children}
+    draft = {tree.token[child]: tree.confidence[child] for child in children}
+    rule: RuleName = "eagle2"
+    if first is not None and first.sampled_from is not None:
+        known = list(zip(first.before.token, first.before.p, first.sampled_from.q, strict=True))
+        known = known[: MAX_TOKENS - 1]
+        target = {token: p for token, p, _ in known}
+        draft = {token: q for token, _, q in known}
+        rule = "eagle1" if len(children) > 1 else "chain"
     return tidy(
         replace(
             DEFAULT,
-            tokens=clean_names([*(labels.get(token, f"#{token}") for token in chosen), REST]),
-            target=scaled([*target, max(0.0, 1 - sum(target))]),
-            draft=scaled([*draft, max(0.0, 1 - sum(draft))]),
+            tokens=clean_names([*(labels.get(token, f"#{token}") for token in target), REST]),
+            target=scaled([*target.values(), max(0.0, 1 - sum(target.values()))]),
+            draft=scaled([*draft.values(), max(0.0, 1 - sum(draft.values()))]),
             rule=rule,
-            k=min(len(children), len(chosen)),
-            order=tuple(range(len(chosen))) if q is None else (),
+            k=len(children),
+            order=tuple(range(len(target))) if rule == "eagle2" else (),
             lesson=0,
         )
     )

@@ -94,9 +94,9 @@ PLAN: tuple[Block, ...] = (
 
 HOMEWORK = (
     "Find settings of your own in which the misreading gives a total variation above .6. Send the link.",
-    "Lesson 3, card 3: the sampled draft is never rejected when it equals the target. Why would anyone use "
-    "a fixed "
-    "list? (Two siblings are then accepted with certainty; and a list can be as bad as it likes.)",
+    "Lesson 3, card 3: a sampled draft that equals the target is never rejected. Why would anyone use a "
+    "fixed list? "
+    "(It offers several siblings at once: with two of them, am/have is accepted for certain.)",
     "Lesson 5: find costs at which speculation loses at every depth. What is the output then? (Still the "
     "target's.)",
 )

@@ -19,7 +19,7 @@ from app.lab_page import render
 from app.lab_query import MAX_QUERY, from_query, to_query
 from app.lab_state import DEFAULT, MAX_NAME, REST, Guess, LabState, from_node, scaled, tidy
 from app.lab_view import lab_act
-from eagle.trace import Distribution
+from eagle.trace import ROOT, Distribution, SampledFrom, Status, TreeTrace, Trial
 from tests.test_lab_law import random_state
 
 NAMES = ["<b>x</b>", "<script>hi()</script>", "a,b&c=d", "👩‍👩‍👧", "\n", " a", "$x$", "%{x}", ""]
@@ -177,22 +177,50 @@ def test_names_are_shown_literally_everywhere() -> None:
             assert "</script>" not in page
 
 
+def small_tree(tokens: list[int], p: list[float], confidence: list[float]) -> TreeTrace:
+    size = len(tokens)
+    return TreeTrace(
+        root=1,
+        parent=[ROOT] * size,
+        depth=[1] * size,
+        token=tokens,
+        confidence=confidence,
+        value=confidence,
+        p=p,
+        status=[Status.NOT_TESTED] * size,
+    )
+
+
 def test_real_distributions_come_over_from_a_node() -> None:
-    before = Distribution(token=[5, 9, 2], p=[0.5, 0.2, 0.1], rest=0.2)
     labels = {5: " the", 9: "<b>"}
-    state = from_node(before, [9, 5, 7], [0.4, 0.3, 0.1], labels)
+    tree = small_tree([9, 5, 7], [0.2, 0.5, 1e-7], [0.4, 0.3, 0.1])
+    state = from_node(tree, ROOT, labels)
     assert state.tokens == ("<b>", " the", "#7", REST)
-    assert state.target == pytest.approx((0.2, 0.5, 0.0, 0.3))
+    assert state.target == pytest.approx((0.2, 0.5, 1e-7, 0.2999999))
     assert state.draft == pytest.approx((0.4, 0.3, 0.1, 0.2))
     assert (state.rule, state.k, state.fixed_list()) == ("eagle2", 3, [0, 1, 2])
     assert from_query(to_query(state))[0] == state
-    many = from_node(before, list(range(20)), [0.01] * 20, {})
-    assert len(many.tokens) == 8
-    sampled = from_node(before, [9], [0.4], labels, q={9: 0.6, 5: 0.3})
-    assert sampled.rule == "chain"
-    assert sampled.draft[0] == pytest.approx(0.6)
+    assert len(from_node(small_tree(list(range(20)), [0.01] * 20, [0.01] * 20), ROOT, {}).tokens) == 8
     with pytest.raises(ValueError, match="nothing was drafted"):
-        from_node(before, [], [], {})
+        from_node(tree, 0, labels)
+
+
+def test_a_node_whose_candidate_was_drawn_brings_the_distribution_it_was_drawn_from() -> None:
+    first = Trial(
+        node=0,
+        proposal=0.6,
+        accept=1 / 3,
+        draw=0.5,
+        accepted=False,
+        before=Distribution(token=[5, 9], p=[0.5, 0.2], rest=0.3),
+        normaliser=0.4,
+        sampled_from=SampledFrom(q=[0.3, 0.6], rest_q=0.1, rest_excess=0.2),
+    )
+    state = from_node(small_tree([9], [0.2], [0.4]), ROOT, {5: " the", 9: "<b>"}, first)
+    assert state.rule == "chain"
+    assert state.tokens == (" the", "<b>", REST)
+    assert state.draft == pytest.approx((0.3, 0.6, 0.1))
+    assert state.target == pytest.approx((0.5, 0.2, 0.3))
 
 
 JSON = st.recursive(

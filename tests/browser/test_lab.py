@@ -201,7 +201,8 @@ def test_class_mode_is_light_large_and_kept_in_the_link(visit: Any) -> None:
             const out = [];
             for (let node = walker.nextNode(); node; node = walker.nextNode()) {
                 const box = node.parentElement;
-                if (!node.data.trim() || !box.getClientRects().length || box.closest('title, option')) continue;
+                const shown = node.data.trim() && box.getClientRects().length;
+                if (!shown || box.closest('title, option')) continue;
                 const size = parseFloat(getComputedStyle(box).fontSize);
                 if (size < 18) out.push([size, node.data.trim(), box.className.baseVal ?? box.className]);
             }
@@ -293,7 +294,8 @@ def test_pictures_and_fields_have_names_for_screen_readers(lab: Lab) -> None:
     )
     assert unnamed == []
     labels = lab.page.evaluate(
-        "() => [...document.querySelectorAll('.lab svg[role=img]')].map((node) => node.getAttribute('aria-label'))"
+        "() => [...document.querySelectorAll('.lab svg[role=img]')]"
+        ".map((node) => node.getAttribute('aria-label'))"
     )
     assert any("“am” accepted: .51" in label and "“have” drawn at the end: .49" in label for label in labels)
 
