@@ -55,7 +55,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     parser.add_argument(
         "--mcp",
         action="store_true",
-        help="also serve the endpoints as MCP tools (needs gradio's extra 'mcp')",
+        help="also serve the endpoints as MCP tools (needs the package 'mcp')",
     )
     chosen = parser.parse_args(arguments)
     port = (
@@ -65,7 +65,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         parser.error(f"the port must be a whole number from 1 to 65535, but is {port!r:.40}")
     mcp = chosen.mcp or environment.get("EAGLE_MCP", "").lower() in ("1", "true", "yes")
     if mcp and not has_mcp():
-        parser.error("--mcp needs one more package: pip install 'gradio[mcp]'")
+        parser.error("--mcp needs one more package: pip install 'mcp>=1.21,<2'")
     return Serving(int(port), chosen.host, mcp)
 
 

@@ -244,7 +244,7 @@ def test_mcp_is_a_flag_and_says_what_it_needs(
     monkeypatch.setattr(cli, "has_mcp", lambda: False)
     with pytest.raises(SystemExit):
         cli.parse(["--mcp"], {})
-    assert "gradio[mcp]" in capsys.readouterr().err
+    assert "mcp>=1.21,<2" in capsys.readouterr().err
 
 
 def test_help_names_every_variable_and_waits_for_nothing() -> None:
