@@ -148,7 +148,7 @@ def test_a_bar_a_draw_and_u_can_be_dragged_and_typed(lab: Lab) -> None:
     draw.fill("0.25")
     draw.press("Enter")
     lab.until(count + 1)
-    assert "r = .25" in lab.text(".rung .unit-bar")
+    assert "r = .25" in lab.page.text_content(".rung .rung-bar")
     assert "lab.r=8:0.25" in lab.page.url
 
 
@@ -224,7 +224,7 @@ def test_hostile_names_are_shown_and_never_run(desk: Visitor) -> None:
     lab = Lab(desk, hostile_query())
     assert lab.page.evaluate("() => window.hacked") is None
     assert lab.page.locator(".lab img").count() == 0
-    assert "<b>bold</b>" in lab.text(".left-table")
+    assert "<b>bold</b>" in lab.text(".outcome-table")
     assert "∅" in lab.text(".left-table")
 
 
