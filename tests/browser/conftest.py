@@ -25,6 +25,40 @@ from tests.synthetic import HOSTILE, synthetic_run
 PATIENCE_MS = 60_000  # a busy machine is slow, not wrong
 LOOPBACK = {"127.0.0.1", "localhost", "[::1]", ""}
 
+# The browser tests that every run of the suite takes; the others take minutes and run by name:
+# python -m pytest -m "browser and long" tests/browser
+IN_EVERY_RUN = (
+    "test_the_first_paint_is_a_recorded_run",
+    "test_buttons_slider_and_keys_change_the_step",
+    "test_a_click_on_the_step_bar_and_on_a_token",
+    "test_arrow_keys_walk_the_tree",
+    "test_the_views_switch_in_place",
+    "test_trials_are_told_one_by_one",
+    "test_what_rerank_cut_is_shown",
+    "test_a_link_opens_a_recorded_run",
+    "test_hostile_tokens_are_shown_literally",
+    "test_a_phone_sees_everything",
+    "test_at_temperature_zero_a_sentence",
+    "test_the_opened_node_is_the_one",
+    "test_the_server_is_reached_by_loopback_only",
+    "test_a_link_opens_the_lab",
+    "test_bad_values_in_a_link",
+    "test_every_lesson_can_be_walked_by_keyboard_alone",
+    "test_space_steps_one_trial_at_a_time",
+    "test_keys_are_never_taken_from_a_text_field",
+    "test_the_rule_menu_marks_the_misreading",
+    "test_the_experiment_and_the_proof_show",
+    "test_predictions_come_before_the_verdict",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the other browser tests as long, before long tests are left out."""
+    for item in items:
+        if item.get_closest_marker("browser") and not item.name.startswith(IN_EVERY_RUN):
+            item.add_marker(pytest.mark.long)
+
 
 @dataclass
 class Server:
