@@ -40,7 +40,8 @@ def test_cold_start_drafts_the_same_tree(pair: Pair, noise: float | None) -> Non
 def assert_same_tree(a: StepTrace, b: StepTrace) -> None:
     assert a.tree is not None and b.tree is not None
     assert (a.tree.root, a.tree.parent, a.tree.token) == (b.tree.root, b.tree.parent, b.tree.token)
-    assert a.tree.confidence == pytest.approx(b.tree.confidence, abs=1e-4)
+    # The tiny pair's weights are ten times a trained pair's and amplify the order of sums as much.
+    assert a.tree.confidence == pytest.approx(b.tree.confidence, abs=1e-3)
     assert a.tree.cut.token == b.tree.cut.token
 
 
@@ -72,7 +73,7 @@ def assert_cache_is_fresh(pair: Pair, state: decoder.State, length: int) -> None
     for mine, theirs in ((state.cache, fresh), (state.head_cache, head_rows)):
         for layer in range(mine.layers):
             for a, b in zip(mine.rows(layer), theirs.rows(layer), strict=True):
-                torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+                torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -119,7 +120,7 @@ def test_verified_logits_are_those_of_each_path_alone(pair: Pair, length: int) -
             path.append(tokens[at])
             at = parents[at]
         alone = plain_logits(pair.target, state.ids + path[::-1])[-1]
-        torch.testing.assert_close(logits[node + 1], alone, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(logits[node + 1], alone, atol=1e-3, rtol=1e-3)
 
 
 # The tree's edges.
