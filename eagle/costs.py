@@ -33,6 +33,8 @@ PROBED_TEXT = """A river begins as rain on high ground. The water gathers in sma
 lowest way through the hills, and joins other streams until it is wide and slow. On its way it
 carries sand and soil, and where it meets the sea it leaves them behind as new land."""
 REPEATS = 4
+# A pass may be this share of a smaller one's time and still count as the noise of a quiet machine.
+LEAST_SHARE = 0.8
 AUTO_WIDTH = 6
 AUTO_DEPTH = 8
 AUTO_TOTAL = 63
@@ -72,19 +74,28 @@ def probe(pair: Pair) -> Costs:
     """Measures this pair on this machine (a second or two), or recalls what was measured before.
 
     Recalling keeps a seed's output the same from start to start: other costs mean other trees,
-    and other trees use the draws differently.
+    and other trees use the draws differently. A measurement that other work disturbed is used once
+    and not kept.
     """
     path = cache_dir() / "costs" / f"{_key(pair)}.json"
     try:
         return Costs.model_validate_json(path.read_bytes())
     except (OSError, ValueError):
         costs = measure(pair)
+    if disturbed(costs):
+        return costs
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(costs.model_dump_json(indent=1))
     except OSError:
         pass  # a read-only cache: measured again at the next start
     return costs
+
+
+def disturbed(costs: Costs) -> bool:
+    """Whether some pass came out far cheaper than a smaller one, which only other work explains."""
+    dearest = np.maximum.accumulate(costs.pass_ms)
+    return bool((np.asarray(costs.pass_ms) < LEAST_SHARE * dearest).any())
 
 
 def _key(pair: Pair) -> str:

@@ -85,13 +85,25 @@ def test_the_tree_depends_on_the_draft_and_not_on_the_target_or_the_draws() -> N
     assert all(tree == trees[0] for tree in trees)
 
 
-def test_what_was_measured_is_recalled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_measures_every_size() -> None:
+    found = paying.measure(tiny_pair())
+    assert found.nodes == list(paying.PROBED_NODES)
+    assert len(found.pass_ms) == len(found.nodes)
+    assert all(ms > 0 for ms in (*found.pass_ms, found.level_ms))
+
+
+@pytest.mark.parametrize(("passes", "kept"), [([30.0, 31.0, 60.0], True), ([464.0, 281.0, 300.0], False)])
+def test_only_an_undisturbed_measurement_is_recalled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: list[float], kept: bool
+) -> None:
     monkeypatch.setenv("EAGLE_CACHE", str(tmp_path))
+    first = Costs(nodes=[1, 2, 8], pass_ms=passes, level_ms=1.0, typical_confidence=[0.5])
+    later = costs()
     pair = tiny_pair()
-    first = paying.probe(pair)
-    assert first.nodes == list(paying.PROBED_NODES)
-    assert all(ms > 0 for ms in first.pass_ms)
+    monkeypatch.setattr(paying, "measure", lambda _: first)
     assert paying.probe(pair) == first
+    monkeypatch.setattr(paying, "measure", lambda _: later)
+    assert paying.probe(pair) == (first if kept else later)
 
 
 def test_auto_without_costs_is_refused_in_a_sentence() -> None:

@@ -128,7 +128,7 @@ def _settle(args: argparse.Namespace) -> None:
 
 
 def run_corpus(args: argparse.Namespace) -> int:
-    """Writes the missing shards; several processes share them when started by ``accelerate launch``."""
+    """Writes the missing shards."""
     _settle(args)
     from eagle import loading
     from eagle.training import corpus, loop
