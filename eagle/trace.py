@@ -196,6 +196,9 @@ class TreeTrace(Record):
             raise ValueError("a node's parent must come before it")
         if any(parent >= len(self) + i for i, parent in enumerate(self.cut.parent)):
             raise ValueError("a cut candidate's parent must come before it")
+        # Readers walk a tree level by level: a depth that no tree of this size has must not keep them busy.
+        if max(self.depth, default=0) > len(self):
+            raise ValueError(f"a node at depth {max(self.depth)}, but the tree has {len(self)} nodes")
         return self
 
     def __len__(self) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -255,6 +257,22 @@ def test_hostile_content_never_raises_anything_but_a_validation_error(
         return
     for finding in audit(run):
         assert finding.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("value", [2**31, 2**70])
+def test_no_giant_number_keeps_the_auditor_busy(value: int) -> None:
+    """In each field once: refused at once, or audited in about the time that a sound run takes."""
+    content = json.loads(HYPOTHESIS_RUN.to_json())
+    content.pop("checksum")
+    fields = {tuple(key for key in path if isinstance(key, str)): path for path, _ in leaves(content)}
+    started = perf_counter()
+    audit(HYPOTHESIS_RUN)
+    patience = 20 * (perf_counter() - started) + 1
+    for path in fields.values():
+        started = perf_counter()
+        with contextlib.suppress(ValidationError):
+            audit(RunTrace.from_json(json.dumps(replaced(content, path, value))))
+        assert perf_counter() - started < patience, path
 
 
 # Faults by name.
