@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any, cast
 
 from tokenizers.decoders import DecodeStream
@@ -12,6 +13,9 @@ from eagle.trace import PromptTrace
 MAX_PROMPT_CHARACTERS = 32_000
 Message = dict[str, str]
 Prompt = str | Sequence[Message] | Sequence[int]
+
+# A tokenizer is shared by all visitors, and reading typed special tokens as text flips a switch of it.
+_ENCODING = Lock()
 
 
 class PromptError(ValueError):
@@ -51,12 +55,10 @@ def encode(tokenizer: Any, prompt: Prompt, chat: bool = True) -> PromptTrace:
     for message in messages:
         check_text(message["content"])
     templated = chat and bool(tokenizer.chat_template)
-    if templated:
-        ids = _through_template(tokenizer, messages)
-    elif isinstance(prompt, str):
-        ids = _plain(tokenizer, prompt)
-    else:
+    if not templated and not isinstance(prompt, str):
         raise PromptError("This model has no chat template, so it takes text, not chat messages.")
+    with _ENCODING:
+        ids = _through_template(tokenizer, messages) if templated else _plain(tokenizer, str(prompt))
     text = prompt if isinstance(prompt, str) else messages[-1]["content"]
     return PromptTrace(text=text, token=ids, labels=labels(tokenizer, ids), chat=templated)
 

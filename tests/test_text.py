@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from eagle import text as text_module
 from eagle.decoder import generate
 from eagle.settings import Settings
 from eagle.text import MAX_PROMPT_CHARACTERS, PromptError, TextStream, encode, label, labels
@@ -129,6 +132,32 @@ def test_special_tokens_of_the_template_stay_special() -> None:
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}<|end|>{% endfor %}"
     ids = encode(tokenizer, "a <|end|> b").token
     assert ids.count(END) == 1 and ids[-1] == END
+
+
+def test_two_visitors_do_not_meet_in_the_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one prompt's typed special token is read as text, another's template must keep its own."""
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}<|end|>{% endfor %}"
+    switched, go_on = Event(), Event()
+    plain = text_module._as_plain_text
+
+    def slow(tokenizer: Any, text: str, framed: bool = False) -> list[int]:
+        tokenizer.backend_tokenizer.encode_special_tokens = True
+        switched.set()
+        go_on.wait(20)
+        tokenizer.backend_tokenizer.encode_special_tokens = False
+        return plain(tokenizer, text, framed)
+
+    monkeypatch.setattr(text_module, "_as_plain_text", slow)
+    with ThreadPoolExecutor(2) as visitors:
+        first = visitors.submit(encode, tokenizer, "a <|end|> b")
+        assert switched.wait(20)
+        second = visitors.submit(encode, tokenizer, "Hi")
+        done, _ = wait([second], timeout=0.2)  # without the lock it is done at once, and wrong
+        go_on.set()
+        assert not done
+        assert first.result(20).token.count(END) == 1
+        assert second.result(20).token.count(END) == 1
 
 
 def test_special_tokens_are_plain_text_without_a_template_too() -> None:
