@@ -12,11 +12,12 @@ from typing import Any
 
 import gradio as gr
 
-from app import ask, library, live, session
+from app import ask, lab_view, library, live, session, to_lab
 from app.crowd import LIVE_AT_ONCE
 from app.gallery import Gallery
 from app.notes import note_line
-from app.runner import RunSource, State
+from app.pair_holder import State
+from app.runner import RunSource
 from app.session import Look, Visit
 from app.view import Parts, actions, build_parts, render, updates
 from eagle.settings import SettingsError
@@ -35,7 +36,16 @@ class Ask:
     examples: gr.HTML
 
 
-def build(demo: gr.Blocks, runner: RunSource, gallery: Gallery) -> None:
+@dataclass(frozen=True)
+class Explorer:
+    """What other tabs may use of this one."""
+
+    parts: Parts
+    visit: gr.State
+    look: gr.State
+
+
+def build(demo: gr.Blocks, runner: RunSource, gallery: Gallery) -> Explorer:
     """Adds the tab's components and events to the open Blocks context."""
     visit = library.first_visit(gallery)
     look = session.opening(visit.run)
@@ -55,6 +65,20 @@ def build(demo: gr.Blocks, runner: RunSource, gallery: Gallery) -> None:
         return updates(visit, session.newest(visit.run, look) if look.follow else look, None)
 
     tick.change(on_tick, [visit_state, look_state], shown, trigger_mode="always_last", **QUICK)
+    return Explorer(parts, visit_state, look_state)
+
+
+def wire_lab(explorer: Explorer, lab: gr.HTML, tabs: gr.Tabs) -> None:
+    """The node panel's button: its siblings go to the rule lab, whose tab opens."""
+
+    def on_lab(visit: Visit, look: Look, event: gr.EventData) -> list[Any]:
+        wanted = dict(event._data or {}).get("act") == "lab"
+        state = to_lab.lab_state(visit.run, session.step_of(visit.run, look), look.node) if wanted else None
+        if state is None:
+            return [gr.skip(), gr.skip()]
+        return [lab_view.handed_over(state), gr.Tabs(selected="lab")]
+
+    explorer.parts.node.act(on_lab, [explorer.visit, explorer.look], [lab, tabs], **QUICK)
 
 
 def _build_ask(runner: RunSource) -> Ask:

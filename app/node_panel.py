@@ -8,18 +8,32 @@ from app.labels import html_text, html_token, name_of, quoted
 from app.panels import number, step_sentence
 from app.session import FINAL
 from app.theme import three_digits
+from app.to_lab import why_not
 from eagle.trace import ROOT, Origin, RunTrace, Status, StepTrace, Trial
 
 
 def node_panel(run: RunTrace, step: StepTrace, labels: dict[int, str], node: int | None) -> str:
-    """Everything about the selected node, ending in one sentence."""
+    """Everything about the selected node, ending in one sentence, and the way to the rule lab."""
     if node is None:
         return '<div class="panel"><p class="hint">Choose a box in the tree.</p></div>'
     if node == FINAL:
-        return _final_panel(step, labels)
-    if node == ROOT or step.tree is None:
-        return _root_panel(step, labels)
-    return _drafted_panel(run, step, labels, node)
+        panel = _final_panel(step, labels)
+    elif node == ROOT or step.tree is None:
+        panel = _root_panel(step, labels)
+    else:
+        panel = _drafted_panel(run, step, labels, node)
+    return panel + _to_lab(step, node)
+
+
+def _to_lab(step: StepTrace, node: int) -> str:
+    """The button that takes the node's siblings to the rule lab, or why they can not be taken."""
+    reason = html_text(why_not(step, node))
+    off = f' disabled title="{reason}"' if reason else ""
+    note = f'<p class="aside">{reason}</p>' if reason else ""
+    return (
+        f'<div class="to-lab"><button type="button" class="small" data-act="lab"{off}>'
+        f"Take these siblings to the Rule lab</button>{note}</div>"
+    )
 
 
 def _root_panel(step: StepTrace, labels: dict[int, str]) -> str:

@@ -35,13 +35,14 @@ def build_demo(runner: RunSource | None = None, gallery: Gallery | None = None) 
         gr.HTML(_header(), apply_default_css=False, elem_id="page-head", js_on_load=_THEME_SWITCH)
         with gr.Tabs(elem_id="tabs") as tabs:
             with gr.Tab("Explore", id="explore"):
-                explore.build(demo, runner, gallery)
+                explorer = explore.build(demo, runner, gallery)
             with gr.Tab("Rule lab", id="lab"):
-                lab_view.build()
+                lab = lab_view.build()
             with gr.Tab("Race", id="race"):
                 race.build(runner, gallery)
             with gr.Tab("Proof", id="proof"):
                 proof.build(runner)
+        explore.wire_lab(explorer, lab, tabs)
         demo.load(
             lab_view.tab_of_link, None, tabs, queue=False, show_progress="hidden", api_visibility="private"
         )

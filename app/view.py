@@ -85,7 +85,7 @@ def build_parts(drawn: dict[str, Any]) -> Parts:
             figure("tree", "The draft tree of the step", keys=True, order=0)
             figure("candidates", "Everything drafted, kept and cut", visible=False)
         with gr.Column(elem_id="node-card", elem_classes=["card"], min_width=0):
-            plain("node")
+            act("node")
     with gr.Column(elem_id="strip-card", elem_classes=["card"]):
         plain("strip_title")
         figure("strip", "What was left to sample from")

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from app.session import FINAL, Look, View, opening, step_of, telling_node, walk
+from app.theme import three_digits
+from app.to_lab import NOT_A_GUESS, lab_state
 from tests.browser.conftest import Server, Visitor
 from tests.synthetic import HOSTILE, synthetic_run
 
@@ -83,6 +85,27 @@ def test_a_click_on_a_node_opens_its_panel(desk: Visitor) -> None:
     visitor.until(".panel-title", step.final.origin.value)
     visitor.click_node(-1)
     visitor.until(".panel-title", "last token")
+
+
+def test_a_nodes_siblings_are_taken_to_the_rule_lab(desk: Visitor) -> None:
+    visitor = desk
+    page = visitor.open()
+    look = opening(FIRST)
+    state = lab_state(FIRST, step_of(FIRST, look), look.node)
+    assert state is not None
+    page.click("#node [data-act=lab]")
+    page.wait_for_selector("#lab .stage", state="visible")
+    visitor.until("#lab", "(every other token)")
+    names = [field.input_value() for field in page.locator("#lab input.name-in").all()]
+    assert names == list(state.tokens)
+    shown = [field.input_value() for field in page.locator("#lab .stage input.box-in").all()]
+    assert {three_digits(p) for p in (*state.target, *state.draft)} <= set(shown)
+    page.get_by_role("tab", name="Explore").click()
+    page.focus("#tree .fig")
+    page.keyboard.press("Home")
+    visitor.until(".panel-title", "last token")
+    assert page.is_disabled("#node [data-act=lab]")
+    visitor.until("#node", NOT_A_GUESS)
 
 
 def test_arrow_keys_walk_the_tree_when_it_has_the_focus(desk: Visitor) -> None:
