@@ -47,6 +47,7 @@ class Measured:
     width: Width | None
     live: bool
     used: Costs | None = None  # what tree auto goes by, where it is not these costs
+    kept: bool = False  # whether they took the place of the costs that the next start recalls
 
 
 def from_run(run: RunTrace) -> Measured | None:
@@ -59,9 +60,9 @@ def from_run(run: RunTrace) -> Measured | None:
 
 
 def measuring(pair: Pair, stop: Stop) -> Iterator[Said | Measured]:
-    """Measures the costs anew, then drafts as widely as the automatic tree may and draws the curves."""
+    """Measures the costs anew and keeps them, then drafts as widely as the automatic tree may."""
+    from eagle import costs as paying
     from eagle import recording
-    from eagle.costs import measure
     from eagle.decoder import decode
     from eagle.settings import SettingsError
     from eagle.text import encode
@@ -70,7 +71,8 @@ def measuring(pair: Pair, stop: Stop) -> Iterator[Said | Measured]:
     if pair.head is None:
         raise SettingsError("This pair has no draft head, so there is no tree to size.")
     yield Said("Measuring what a pass costs, 1 to 64 tokens…", 0.1)
-    costs = measure(pair)
+    costs = paying.measure(pair)
+    kept = paying.keep(pair, costs)
     settings = Settings(tree=WIDEST, max_new_tokens=TOKENS, seed=0)
     prompt = encode(pair.tokenizer, PROMPT)
     steps = []
@@ -80,9 +82,8 @@ def measuring(pair: Pair, stop: Stop) -> Iterator[Said | Measured]:
         yield Said(f"Drafting the widest trees: {plural(done, 'token')}…", 0.3 + 0.7 * done / TOKENS)
         if stop.is_set():
             return
-    yield Measured(
-        costs, width(costs, recording.run(pair.info, prompt, settings, steps)), True, pair.info.costs
-    )
+    curves = width(costs, recording.run(pair.info, prompt, settings, steps))
+    yield Measured(costs, curves, live=True, used=pair.info.costs, kept=kept)
 
 
 def words(found: Measured) -> str:
@@ -128,10 +129,16 @@ def _used(found: Measured) -> str:
     if found.used is not None:
         before, now = number(found.used.pass_ms[0]), number(found.costs.pass_ms[0])
         then = f" (a pass over 1 token took {before} ms then, {now} ms now)"
+    later = (
+        "The new costs are kept for the next start"
+        if found.kept
+        else "The new costs are not kept, since other work disturbed them or the cache can not be written"
+    )
     return (
-        '<p class="view-hint">Tree “auto” goes on using what was measured when the model was loaded'
-        f"{then}: other costs would mean other trees, and a seed would no longer give the same answer. It "
-        "decides anew in every step, from that step’s confidences; the picture is the mean over the run.</p>"
+        '<p class="view-hint">Until the demo is started again, tree “auto” goes on using what was measured '
+        f"when the model was loaded{then}: other costs would mean other trees, and a seed would no longer give "
+        f"the same answer. {later}. Tree “auto” decides anew in every step, from that step’s confidences; "
+        "the picture is the mean over the run.</p>"
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,19 +78,25 @@ def probe(pair: Pair) -> Costs:
     and other trees use the draws differently. A measurement that other work disturbed is used once
     and not kept.
     """
-    path = cache_dir() / "costs" / f"{_key(pair)}.json"
     try:
-        return Costs.model_validate_json(path.read_bytes())
+        return Costs.model_validate_json(_path(pair).read_bytes())
     except (OSError, ValueError):
         costs = measure(pair)
+    keep(pair, costs)
+    return costs
+
+
+def keep(pair: Pair, costs: Costs) -> bool:
+    """Puts costs in the place of those that were kept; whether it did: not if disturbed or unwritable."""
     if disturbed(costs):
-        return costs
+        return False
+    path = _path(pair)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(costs.model_dump_json(indent=1))
     except OSError:
-        pass  # a read-only cache: measured again at the next start
-    return costs
+        return False  # a read-only cache: measured again at the next start
+    return True
 
 
 def disturbed(costs: Costs) -> bool:
@@ -98,9 +105,11 @@ def disturbed(costs: Costs) -> bool:
     return bool((np.asarray(costs.pass_ms) < LEAST_SHARE * dearest).any())
 
 
-def _key(pair: Pair) -> str:
+def _path(pair: Pair) -> Path:
+    """Where this pair's costs are kept, for this machine's threads and this version of torch."""
     what = [pair.info.model_dump_json(exclude={"costs", "notes"}), torch.get_num_threads(), torch.__version__]
-    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+    return cache_dir() / "costs" / f"{key}.json"
 
 
 @torch.inference_mode()

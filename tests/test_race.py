@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from app.figures.race import step_cost
 from app.jobs import Said, carry_out
 from app.race_view import NAMES
 from app.runner import Runner
+from eagle import costs as paying
 from eagle import race as racing
 from eagle import width as widths
 from eagle.bench import tokens_per_s
@@ -280,9 +283,8 @@ def test_the_width_figures_show_the_measured_costs_and_the_chosen_point() -> Non
         assert (list(chosen.x), list(chosen.y)) == ([found.best_nodes], [y])
 
 
-def test_measuring_gives_costs_and_curves_and_stops() -> None:
-    from dataclasses import replace
-
+def test_measuring_gives_costs_and_curves_and_stops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EAGLE_CACHE", str(tmp_path))
     pair = tiny_pair()
     pair = replace(pair, info=info().model_copy(update={"costs": COSTS}))
     *told, end = width.measuring(pair, threading.Event())
@@ -294,3 +296,19 @@ def test_measuring_gives_costs_and_curves_and_stops() -> None:
     assert all(isinstance(one, Said) for one in width.measuring(pair, stop))
     *_, said = carry_out(Runner(lambda say: replace(tiny_pair(), head=None)), width.measuring, "me")
     assert said.fault and "no draft head" in said.words
+
+
+@pytest.mark.parametrize(
+    ("again", "kept"), [([9.0, 10.0, 11.0, 12.0, 13.0], True), ([9, 10, 3, 12, 13], False)]
+)
+def test_measuring_again_replaces_what_the_next_start_recalls(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, again: list[float], kept: bool
+) -> None:
+    monkeypatch.setenv("EAGLE_CACHE", str(tmp_path))
+    pair = tiny_pair()
+    assert paying.keep(pair, COSTS) and paying.probe(pair) == COSTS
+    later = COSTS.model_copy(update={"pass_ms": again})
+    monkeypatch.setattr(paying, "measure", lambda _pair: later)
+    *_, end = width.measuring(pair, threading.Event())
+    assert end.kept == kept and paying.probe(pair) == (later if kept else COSTS)
+    assert ("kept for the next start" in width.words(end)) == kept
