@@ -136,9 +136,9 @@ def _used(found: Measured) -> str:
     )
     return (
         '<p class="view-hint">Until the demo is started again, tree “auto” goes on using what was measured '
-        f"when the model was loaded{then}: other costs would mean other trees, and a seed would no longer give "
-        f"the same answer. {later}. Tree “auto” decides anew in every step, from that step’s confidences; "
-        "the picture is the mean over the run.</p>"
+        f"when the model was loaded{then}: other costs would mean other trees, and a seed would no longer "
+        f"give the same answer. {later}. Tree “auto” decides anew in every step, from that step’s "
+        "confidences; the picture is the mean over the run.</p>"
     )
 
 
