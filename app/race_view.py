@@ -51,7 +51,7 @@ def lanes(race: Race, live: bool) -> str:
     data = html_text(json.dumps([_steps(lane) for lane in race.lanes], ensure_ascii=False))
     body = "".join(_lane(lane, race.meter(lane.method)) for lane in race.lanes)
     speeds = "".join(
-        f'<option value="{value}"{" selected" if value == 1 else ""}>{words}</option>'
+        f'<option value="{value:g}"{" selected" if value == 1 else ""}>{words}</option>'
         for words, value in SPEEDS
     )
     controls = (
