@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ METHOD_WORDS = {
     Method.VANILLA: "vanilla: no guesses, one token a pass",
     Method.CHAIN: "chain: one sampled guess after another",
     Method.EAGLE1: "EAGLE-1: a fixed tree of sampled guesses",
+    Method.EAGLE3: "EAGLE-3: the same dynamic tree, from a head of the next generation",
 }
+BUILT_IN_METHODS = tuple(method for method in METHOD_WORDS if method is not Method.EAGLE3)
 TREE_WORDS = [
     ("paper, 60/6/10", "paper"),
     ("small, 12/4/4", "12/4/4"),
@@ -70,11 +73,16 @@ def chips(prompts: list[tuple[str, str]]) -> str:
     return f'<div class="chips"><span>Try:</span>{buttons}</div>'
 
 
+def method_choices(methods: Iterable[Method]) -> list[tuple[str, str]]:
+    """The method menu's entries for what a pair can run, in the menu's order."""
+    return [(words, method.value) for method, words in METHOD_WORDS.items() if method in set(methods)]
+
+
 def build_settings(prompt: gr.Textbox) -> Form:
     """The settings, in the open context."""
     with gr.Row():
         method = gr.Dropdown(
-            [(words, method.value) for method, words in METHOD_WORDS.items()],
+            method_choices(BUILT_IN_METHODS),
             value=Method.EAGLE2.value,
             label="Method",
             min_width=240,

@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from app import policy
+
 DEFAULT_PORT = 7860
 VARIABLES = """\
 environment variables:
@@ -20,7 +22,8 @@ environment variables:
   EAGLE_MOST_NEW_TOKENS      the longest run (512)
   EAGLE_REMEMBERED_MB        memory for finished runs that may be asked for again (32)
   EAGLE_LEASE_S              a run that nobody has asked a step of for so long is given up (10)
-  EAGLE_ALLOWED_MODELS       hub ids that visitors may load, with commas between; none by default
+  EAGLE_TARGET, EAGLE_HEAD, EAGLE_WEIGHTS   the pair, where --target, --head, --weights are left out
+  EAGLE_ALLOWED_MODELS       what --models says, where it is left out
 """
 
 
@@ -31,6 +34,20 @@ class Serving:
     port: int = DEFAULT_PORT
     host: str | None = None
     mcp: bool = False
+    target: str | None = None
+    head: str | None = None
+    weights: str | None = None
+    models: str | None = None
+
+    def variables(self) -> dict[str, str]:
+        """What the rest of the page reads from the environment, as far as it was chosen here."""
+        chosen = {
+            "EAGLE_TARGET": self.target,
+            "EAGLE_HEAD": self.head,
+            "EAGLE_WEIGHTS": self.weights,
+            policy.VARIABLE: self.models,
+        }
+        return {name: value for name, value in chosen.items() if value is not None}
 
     def launch_options(self) -> dict[str, object]:
         """The same as arguments of ``demo.launch``."""
@@ -52,6 +69,17 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     )
     parser.add_argument("--port", help=f"the port to listen on (default {DEFAULT_PORT})")
     parser.add_argument("--host", help="the address to listen on (default 127.0.0.1; 0.0.0.0 is everywhere)")
+    parser.add_argument("--target", help="folder or hub id of the target (default: the built-in one)")
+    parser.add_argument("--head", help="folder or hub id of its draft head")
+    parser.add_argument(
+        "--weights", choices=["fp32", "int8"], help="8-bit weights on a CPU are another target"
+    )
+    parser.add_argument(
+        "--models",
+        metavar="IDS",
+        help="pairs that visitors may load instead: hub ids with commas between, known-pairs or "
+        "any-hub-model (default: known-pairs where only this machine reaches the page, else none)",
+    )
     parser.add_argument(
         "--mcp",
         action="store_true",
@@ -66,7 +94,16 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     mcp = chosen.mcp or environment.get("EAGLE_MCP", "").lower() in ("1", "true", "yes")
     if mcp and not has_mcp():
         parser.error("--mcp needs one more package: pip install 'mcp>=1.21,<2'")
-    return Serving(int(port), chosen.host, mcp)
+    models = chosen.models
+    if models is None and policy.VARIABLE not in environment and _is_local(chosen.host, environment):
+        models = policy.KNOWN
+    return Serving(int(port), chosen.host, mcp, chosen.target, chosen.head, chosen.weights, models)
+
+
+def _is_local(host: str | None, environment: Mapping[str, str]) -> bool:
+    """Whether only this machine reaches the page, so that visitor and operator are one."""
+    address = host or environment.get("GRADIO_SERVER_NAME") or "127.0.0.1"
+    return address in ("127.0.0.1", "localhost", "::1") and not environment.get("SPACE_ID")
 
 
 def has_mcp() -> bool:

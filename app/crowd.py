@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from app import faults
 from app.limits import Clock, LimitError, Limits, RateLimit, ResultCache, StoppedError
 from app.line import Line, Ticket
-from app.runner import Decoding, PairStatus, Runner, RunSource
+from app.pair_holder import PairStatus
+from app.runner import Decoding, Runner, RunSource
 from eagle.settings import Method, Settings
 from eagle.trace import RunTrace, StepTrace
 
 if TYPE_CHECKING:
     from app.jobs import Job
+    from app.pair_choice import PairChoice
 
 REMEMBERED = (
     "Exactly this was decoded before (same prompt, settings, seed): here it is again, with the times of then."
@@ -118,6 +120,10 @@ class CrowdRunner:
             self._turns[visitor] = turn
         turn.start()
         return turn
+
+    def exchange(self, choice: PairChoice) -> Iterator[PairStatus]:
+        """Another pair for everyone, after the run in progress. Raises NoPairError."""
+        return self.inner.exchange(choice)
 
     def stop(self, visitor: str) -> None:
         """The visitor's runs end after the step they are in, or leave the line."""

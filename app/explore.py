@@ -12,16 +12,18 @@ from typing import Any
 
 import gradio as gr
 
-from app import ask, lab_view, library, live, session, to_lab
+from app import ask, lab_view, library, live, pair_menu, session, to_lab
 from app.crowd import LIVE_AT_ONCE
 from app.gallery import Gallery
 from app.notes import note_line
 from app.pair_holder import State
+from app.policy import Policy
 from app.runner import RunSource
 from app.session import Look, Visit
 from app.view import Parts, actions, build_parts, render, updates
 from eagle.settings import SettingsError
 
+SCREEN = "window.eaglePage.watchScreen(trigger); // 'act'"
 QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
 
@@ -34,6 +36,7 @@ class Ask:
     stop: gr.Button
     note: gr.HTML
     examples: gr.HTML
+    facts: gr.HTML
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,12 @@ class Explorer:
     look: gr.State
 
 
-def build(demo: gr.Blocks, runner: RunSource, gallery: Gallery) -> Explorer:
+def build(demo: gr.Blocks, runner: RunSource, gallery: Gallery, policy: Policy | None = None) -> Explorer:
     """Adds the tab's components and events to the open Blocks context."""
     visit = library.first_visit(gallery)
     look = session.opening(visit.run)
     visit_state, look_state = gr.State(visit), gr.State(look)
-    asked = _build_ask(runner)
+    asked = _build_ask(runner, policy or Policy.from_environment())
     parts = build_parts(render(visit, look))
     with gr.Column(elem_id="library-card", elem_classes=["card"]):
         shelf = library.build(gallery)
@@ -58,7 +61,7 @@ def build(demo: gr.Blocks, runner: RunSource, gallery: Gallery) -> Explorer:
     shown = [look_state, *parts.all()]
     _selection_events(parts, visit_state, look_state, shown)
     _run_events(runner, asked, visit_state, look_state, tick)
-    _loading_events(demo, runner, asked.note)
+    _loading_events(demo, runner, asked)
     library.wire(demo, gallery, shelf, parts, visit_state, look_state, asked.note)
 
     def on_tick(visit: Visit, look: Look) -> list[Any]:
@@ -81,7 +84,7 @@ def wire_lab(explorer: Explorer, lab: gr.HTML, tabs: gr.Tabs) -> None:
     explorer.parts.node.act(on_lab, [explorer.visit, explorer.look], [lab, tabs], **QUICK)
 
 
-def _build_ask(runner: RunSource) -> Ask:
+def _build_ask(runner: RunSource, policy: Policy) -> Ask:
     with gr.Column(elem_id="ask", elem_classes=["card"]):
         with gr.Row(elem_id="ask-row"):
             prompt = gr.Textbox(
@@ -102,17 +105,19 @@ def _build_ask(runner: RunSource) -> Ask:
             note = gr.HTML(note_line(runner.status().words), elem_id="note", apply_default_css=False)
         with gr.Accordion("Settings", open=False, elem_id="settings"):
             form = ask.build_settings(prompt)
+        facts = pair_menu.build(runner, policy, form.method)
 
     def on_example(event: gr.EventData) -> str:
         index = int(event.index) if str(event.index).isdigit() else 0
         return prompts[min(index, len(prompts) - 1)][1]
 
     examples.act(on_example, None, prompt, **QUICK)
-    return Ask(form, run, stop, note, examples)
+    return Ask(form, run, stop, note, examples, facts)
 
 
 def _selection_events(parts: Parts, visit_state: gr.State, look_state: gr.State, shown: list[Any]) -> None:
-    """Clicks, keys and sliders: one pure function decides what is selected."""
+    """Clicks, keys, sliders and the screen's width: one pure function decides what is selected and how."""
+    screen = gr.HTML("", elem_id="screen", visible="hidden", js_on_load=SCREEN, apply_default_css=False)
 
     def on(visit: Visit, look: Look, event: dict[str, Any]) -> list[Any]:
         return updates(visit, session.act(visit.run, look, event), look)
@@ -132,7 +137,7 @@ def _selection_events(parts: Parts, visit_state: gr.State, look_state: gr.State,
     # The page sends one event at a time and waits for its answer (assets/page.js), so none is dropped here.
     every: dict[str, Any] = {"trigger_mode": "multiple", **QUICK}
     inputs = [visit_state, look_state]
-    for part in (parts.source, parts.answer, parts.nav, parts.views):
+    for part in (parts.source, parts.answer, parts.nav, parts.views, parts.strip_title, screen):
         part.act(on_act, inputs, shown, **every)
     parts.tree.click(on_node, inputs, shown, **every)
     parts.tree.press(on_key, inputs, shown, **every)
@@ -146,8 +151,9 @@ def _run_events(
     names = [field.name for field in fields(asked.form)]
     ready = [gr.update(visible=True), gr.update(visible=False)]
 
-    def start() -> list[Any]:
-        return [*reversed(ready), note_line("Waiting for its turn…"), Look(follow=True)]
+    def start(look: Look) -> list[Any]:
+        fresh = session.kept(look, Look(follow=True))
+        return [*reversed(ready), note_line("Waiting for its turn…"), fresh]
 
     def go(request: gr.Request, *values: Any) -> Iterator[list[Any]]:
         given = dict(zip(names, values, strict=True))
@@ -167,7 +173,7 @@ def _run_events(
             yield [visit, note_line(event.note, event.fault), mark, *buttons]
 
     for trigger in (asked.run.click, asked.form.prompt.submit):
-        trigger(start, None, [asked.run, asked.stop, asked.note, look_state], **QUICK).then(
+        trigger(start, look_state, [asked.run, asked.stop, asked.note, look_state], **QUICK).then(
             go,
             asked.form.inputs(),
             [visit_state, asked.note, tick, asked.run, asked.stop],
@@ -188,7 +194,7 @@ def visitor_of(request: gr.Request) -> str:
     return request.session_hash or "nobody"
 
 
-def _loading_events(demo: gr.Blocks, runner: RunSource, note: gr.HTML) -> None:
+def _loading_events(demo: gr.Blocks, runner: RunSource, asked: Ask) -> None:
     """The pair loads in the background once the page is seen; its state is told until it is ready."""
     timer = gr.Timer(1.0)
 
@@ -196,11 +202,13 @@ def _loading_events(demo: gr.Blocks, runner: RunSource, note: gr.HTML) -> None:
         status = runner.status()
         waiting = status.state in (State.LOADING, State.ABSENT)
         line = note_line(status.words, status.state is State.FAILED, status.fraction)
-        return [line, gr.skip() if waiting else gr.Timer(active=False)]
+        if waiting:
+            return [line, gr.skip(), gr.skip(), gr.skip()]
+        return [line, pair_menu.pair_facts(status), pair_menu.method_update(status), gr.Timer(active=False)]
 
     def on_leave(request: gr.Request) -> None:
         runner.stop(visitor_of(request))
 
     demo.load(runner.start_loading, None, None, **QUICK)
-    timer.tick(on_timer, None, [note, timer], **QUICK)
+    timer.tick(on_timer, None, [asked.note, asked.facts, asked.form.method, timer], **QUICK)
     demo.unload(on_leave)

@@ -14,6 +14,7 @@ from app import faults
 from app.limits import StoppedError
 
 if TYPE_CHECKING:
+    from app.pair_holder import PairHolder
     from app.runner import RunSource
     from eagle.decoder import Pair
 
@@ -48,16 +49,16 @@ class Work:
 
     note = ""
 
-    def __init__(self, pair: Pair, job: Job, stop: Stop, lock: Any) -> None:
-        self._pair, self._job, self._stop, self._lock = pair, job, stop, lock
+    def __init__(self, holder: PairHolder, job: Job, stop: Stop) -> None:
+        self._holder, self._job, self._stop = holder, job, stop
 
     def waiting(self) -> Iterator[str]:
         """Nothing but the lock to wait for."""
         return iter(())
 
     def __iter__(self) -> Iterator[Any]:
-        with self._lock:
-            for item in self._job(self._pair, self._stop):
+        with self._holder.busy:
+            for item in self._job(self._holder.held(), self._stop):
                 yield item
                 if self._stop.is_set():
                     return

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 RECORDED = ASSETS / "race.json"
-METHODS = tuple(method for method in Method if method in ask.METHOD_WORDS)
+METHODS = tuple(method for method in Method if method in ask.BUILT_IN_METHODS)
 DEFAULT_PROMPT = "Why is the sky blue?"
 MOST_REPEATS = 5
 INTRO = (

@@ -1,51 +1,25 @@
-"""Live and recorded runs through one door: an iterator of StepTrace, and the RunTrace so far.
+"""Live runs as an iterator of StepTrace, and the RunTrace so far; what the page needs of any runner.
 
-Owns the one pair (loaded in the background, once), the lock that lets one run decode at a time, and
-the flags that stop a run. Importing it loads no torch; the first load does.
+The pair is :mod:`app.pair_holder`'s; here are the runs, one at a time, and the flags that stop them.
+Importing it loads no torch; the first load does.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from app import faults, space
-from app.jobs import NO_MODEL, NoModelError, Work
+from app import space
+from app.jobs import Work
+from app.pair_holder import PairHolder, PairStatus
 from eagle.settings import Method, Settings
-from eagle.trace import Finish, PromptTrace, RunTrace, StepTrace
+from eagle.trace import Finish, PairInfo, PromptTrace, RunTrace, StepTrace
 
 if TYPE_CHECKING:
     from app.jobs import Job
+    from app.pair_choice import PairChoice, Say
     from eagle.decoder import Pair
-
-    Loader = Callable[[Callable[[str, float | None], None]], Pair]
-
-WARM_UP = "Hello"
-
-
-class State(StrEnum):
-    """Where the pair is."""
-
-    ABSENT = "not loaded"
-    LOADING = "loading"
-    READY = "ready"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class PairStatus:
-    """The pair's state in words; ``fraction`` of the current part, where it is known."""
-
-    state: State
-    words: str
-    fraction: float | None = None
-
-
-class NoPairError(RuntimeError):
-    """The pair could not be loaded; the message is the sentence that its status shows."""
 
 
 class Decoding(Protocol):
@@ -80,80 +54,49 @@ class RunSource(Protocol):
 
     def stop(self, visitor: str) -> None: ...
 
+    def exchange(self, choice: PairChoice) -> Iterator[PairStatus]: ...
+
 
 class Runner:
-    """Decodes live. ``load`` makes the pair (default: the built-in one)."""
+    """Decodes live with one pair (``load`` makes it; default: this server's own), one run at a time."""
 
-    def __init__(self, load: Loader | None = None) -> None:
-        self._load = load or _load_builtin
-        self._status = PairStatus(State.ABSENT, "The model is not loaded yet.")
-        self._pair: Pair | None = None
-        self._thread: threading.Thread | None = None
-        self._guard = threading.Lock()  # of the fields here
-        self._decoding = threading.Lock()  # of the model
+    def __init__(self, load: Callable[[Say], Pair] | None = None) -> None:
+        self.holder = PairHolder(load)
+        self._guard = threading.Lock()  # of the flags
         self._stops: dict[str, threading.Event] = {}
 
     def status(self) -> PairStatus:
-        return self._status
+        return self.holder.status()
 
     def start_loading(self) -> None:
-        """Loads in the background; a second call waits for nothing and changes nothing."""
-        with self._guard:
-            if self._thread is not None and (self._thread.is_alive() or self._pair is not None):
-                return
-            self._status = PairStatus(State.LOADING, "Loading the model…")
-            self._thread = threading.Thread(target=self._load_pair, name="load-pair", daemon=True)
-            self._thread.start()
-
-    def _load_pair(self) -> None:
-        def say(sentence: str, fraction: float | None) -> None:
-            words = sentence[:1].upper() + sentence[1:]
-            self._status = PairStatus(State.LOADING, f"{words}…", fraction)
-
-        try:
-            pair = self._load(say)
-            say("warming up", None)
-            _warm_up(pair)
-        except Exception as error:  # shown to the visitor in one sentence; the page goes on without a model
-            faults.LOG.error("the pair could not be loaded", exc_info=error)
-            self._status = PairStatus(State.FAILED, _one_sentence(error))
-            return
-        self._pair = pair
-        self._status = PairStatus(State.READY, f"{pair.info.target.name} is ready.")
+        self.holder.start_loading()
 
     def pair(self) -> Pair:
-        """The pair, loaded now if need be. Raises RuntimeError with one sentence if that failed."""
-        self.start_loading()
-        thread = self._thread
-        if thread is not None:
-            thread.join()
-        if self._pair is None:
-            raise NoPairError(self._status.words)
-        return self._pair
+        """The pair, loaded now if need be. Raises NoPairError with one sentence if that failed."""
+        return self.holder.pair()
 
     def begin(self, prompt: str, settings: Settings, visitor: str) -> Decoding:
         """A run to iterate. Raises PromptError or SettingsError, each with one plain sentence."""
         from eagle.decoder import with_seed
-        from eagle.text import check_text, encode
+        from eagle.text import check_text
 
         check_text(prompt)
-        pair = self.pair()
-        flag = threading.Event()
-        with self._guard:
-            self._stops[visitor] = flag
-        return _LiveRun(pair, encode(pair.tokenizer, prompt), with_seed(settings), flag, self._decoding)
+        self.holder.pair()
+        return _LiveRun(self.holder, prompt, with_seed(settings), self._flag(visitor))
 
     def work(self, job: Job, visitor: str) -> Decoding:
         """Other work on the pair than one run, item by item; it holds the model as a run does."""
-        pair = self.pair()
-        flag = threading.Event()
-        with self._guard:
-            self._stops[visitor] = flag
-        return Work(pair, job, flag, self._decoding)
+        self.holder.pair()
+        return Work(self.holder, job, self._flag(visitor))
 
     def identity(self) -> str:
         """What tells this pair's runs from another's; blank while none is loaded."""
-        return "" if self._pair is None else self._pair.info.model_dump_json(exclude={"costs"})
+        pair = self.holder.current()
+        return "" if pair is None else pair.info.model_dump_json(exclude={"costs"})
+
+    def exchange(self, choice: PairChoice) -> Iterator[PairStatus]:
+        """Another pair in the place of this one, with its progress. Raises NoPairError."""
+        return self.holder.exchange(choice)
 
     def stop(self, visitor: str) -> None:
         """The visitor's run ends after the step it is in."""
@@ -162,28 +105,34 @@ class Runner:
         if flag is not None:
             flag.set()
 
+    def _flag(self, visitor: str) -> threading.Event:
+        flag = threading.Event()
+        with self._guard:
+            self._stops[visitor] = flag
+        return flag
+
 
 class _LiveRun:
-    """One live run; holds the model only while it is iterated."""
+    """One live run; holds the model only while it is iterated, and takes the pair that is there then."""
 
     note = ""
 
-    def __init__(
-        self, pair: Pair, prompt: PromptTrace, settings: Settings, stop: threading.Event, lock: threading.Lock
-    ):
-        self._pair, self._prompt, self._settings = pair, prompt, settings
-        self._stop, self._lock = stop, lock
-        self._info = pair.info
+    def __init__(self, holder: PairHolder, prompt: str, settings: Settings, stop: threading.Event) -> None:
+        self._holder, self._text, self._settings, self._stop = holder, prompt, settings, stop
+        self._prompt: PromptTrace | None = None
+        self._info: PairInfo | None = None
         self._steps: list[StepTrace] = []
 
     def waiting(self) -> Iterator[str]:
         return iter(())
 
     def __iter__(self) -> Iterator[StepTrace]:
-        from eagle.trace import PairInfo
+        from eagle.text import encode
 
-        with self._lock:
-            for made in space.decode(self._pair, self._prompt, self._settings):
+        with self._holder.busy:
+            pair = self._holder.held()
+            self._prompt, self._info = encode(pair.tokenizer, self._text), pair.info
+            for made in space.decode(pair, self._prompt, self._settings):
                 if isinstance(made, PairInfo):  # another process decodes, with a pair of its own
                     self._info = made
                     continue
@@ -195,84 +144,9 @@ class _LiveRun:
     def trace(self) -> RunTrace:
         from eagle.recording import run
 
+        assert self._info is not None and self._prompt is not None, "a run that has begun"
         finish = self._steps[-1].finish or Finish.STOPPED
         return run(self._info, self._prompt, self._settings, list(self._steps), finish)
-
-
-class ReplayRunner:
-    """Stands in for a live runner: every prompt is answered with the same recorded run."""
-
-    def __init__(
-        self, run: RunTrace, vanilla: RunTrace | None = None, pause: Callable[[], None] | None = None
-    ) -> None:
-        self._runs = {Method.VANILLA: vanilla or run}
-        self._run = run
-        self._pause = pause
-        self._stops: dict[str, threading.Event] = {}
-
-    def status(self) -> PairStatus:
-        return PairStatus(State.READY, f"{self._run.pair.target.name} is ready.")
-
-    def start_loading(self) -> None:
-        return
-
-    def begin(self, prompt: str, settings: Settings, visitor: str) -> Decoding:
-        from eagle.text import check_text
-
-        check_text(prompt)
-        run = self._runs.get(settings.method, self._run)
-        flag = self._stops[visitor] = threading.Event()
-        prompted = run.model_copy(
-            update={
-                "prompt": run.prompt.model_copy(update={"text": prompt}),
-                "settings": settings.model_copy(update={"seed": settings.seed or run.seed}),
-            }
-        )
-        return _Replay(prompted, flag, self._pause)
-
-    def work(self, job: Job, visitor: str) -> Decoding:
-        raise NoModelError(NO_MODEL)
-
-    def stop(self, visitor: str) -> None:
-        if visitor in self._stops:
-            self._stops[visitor].set()
-
-
-class _Replay:
-    note = ""
-
-    def __init__(self, run: RunTrace, stop: threading.Event, pause: Callable[[], None] | None) -> None:
-        self._run, self._stop, self._pause = run, stop, pause
-        self._count = 0
-
-    def waiting(self) -> Iterator[str]:
-        return iter(())
-
-    def __iter__(self) -> Iterator[StepTrace]:
-        for step in self._run.steps:
-            self._count += 1
-            yield step
-            if self._pause is not None:
-                self._pause()
-            if self._stop.is_set():
-                return
-
-    def trace(self) -> RunTrace:
-        return first_steps(self._run, self._count)
-
-
-def first_steps(run: RunTrace, count: int) -> RunTrace:
-    """The run as it stood after ``count`` steps."""
-    steps = run.steps[:count]
-    return run.model_copy(
-        update={
-            "steps": steps,
-            "finish": run.finish if count >= len(run.steps) else Finish.STOPPED,
-            "text": "".join(piece for step in steps for piece in step.emitted.text),
-            "new_tokens": sum(len(step.emitted) for step in steps),
-            "target_passes": sum(step.index > 0 for step in steps),
-        }
-    )
 
 
 def vanilla_of(settings: Settings, run: RunTrace) -> Settings:
@@ -280,43 +154,3 @@ def vanilla_of(settings: Settings, run: RunTrace) -> Settings:
     return settings.model_copy(
         update={"method": Method.VANILLA, "seed": run.seed, "max_new_tokens": max(2, run.new_tokens)}
     )
-
-
-def _load_builtin(say: Callable[[str, float | None], None]) -> Pair:
-    import eagle
-    from eagle.threads import set_threads
-
-    set_threads()
-    return eagle.load(progress=say, device=space.loading_device())
-
-
-def _warm_up(pair: Pair) -> None:
-    """A few steps that nobody sees, so that the first visitor's clock doesn't pay for first calls."""
-    from eagle.decoder import decode
-    from eagle.text import encode
-
-    settings = Settings(max_new_tokens=8)
-    if pair.head is None:
-        settings = settings.model_copy(update={"method": Method.VANILLA})
-    for _ in decode(pair, encode(pair.tokenizer, WARM_UP), settings):
-        pass
-
-
-def _one_sentence(error: Exception) -> str:
-    """Why the pair could not be loaded, without a traceback or a path."""
-    if faults.is_ours(error) and str(error).strip():
-        return faults.public(str(error))
-    return f"The model could not be loaded ({type(error).__name__}). Recorded runs still work."
-
-
-__all__ = [
-    "Decoding",
-    "NoPairError",
-    "PairStatus",
-    "ReplayRunner",
-    "RunSource",
-    "Runner",
-    "State",
-    "first_steps",
-    "vanilla_of",
-]

@@ -64,10 +64,12 @@ def seconds_for(prompt: PromptTrace, settings: Settings) -> int:
 
 @cache
 def _pair_of_this_process() -> Pair:
-    """The built-in pair on this process's GPU; only a GPU process of ZeroGPU calls it."""
+    """This server's own pair on this process's GPU; only a GPU process of ZeroGPU calls it."""
     import eagle
+    from app import pair_choice
 
-    return eagle.load(device="cuda")
+    own = pair_choice.first()
+    return eagle.load(own.target, own.head, device="cuda")
 
 
 def _on_gpu(prompt: PromptTrace, settings: Settings) -> Iterator[PairInfo | StepTrace]:

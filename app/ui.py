@@ -16,6 +16,7 @@ import gradio as gr
 from app import api, embed, explore, lab_view, proof, race, theme
 from app.crowd import CrowdRunner
 from app.gallery import Gallery
+from app.policy import Policy
 from app.runner import RunSource
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -25,17 +26,20 @@ PLOTLY_ROUTE = "/gradio_api/vendor/plotly.min.js"
 # Visitors who wait for the model each hold a thread; the others must find one at once all the same.
 MOST_THREADS = 96
 MOST_SESSIONS = 1000
+FILES_KEPT_S = (600, 3600)  # how often saved and opened files are looked through, and how long they stay
 
 
-def build_demo(runner: RunSource | None = None, gallery: Gallery | None = None) -> gr.Blocks:
+def build_demo(
+    runner: RunSource | None = None, gallery: Gallery | None = None, policy: Policy | None = None
+) -> gr.Blocks:
     """The whole page. Without a runner it decodes with the built-in pair, loaded when first needed."""
     runner = runner or CrowdRunner()
     gallery = gallery or Gallery()
-    with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as demo:
+    with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=FILES_KEPT_S) as demo:
         gr.HTML(_header(), apply_default_css=False, elem_id="page-head", js_on_load=_THEME_SWITCH)
         with gr.Tabs(elem_id="tabs") as tabs:
             with gr.Tab("Explore", id="explore"):
-                explorer = explore.build(demo, runner, gallery)
+                explorer = explore.build(demo, runner, gallery, policy)
             with gr.Tab("Rule lab", id="lab"):
                 lab = lab_view.build()
             with gr.Tab("Race", id="race"):

@@ -17,6 +17,10 @@ CGROUP_FILES = (
 )
 
 
+class TooLargeError(LoadError):
+    """A pair that does not fit into what is free now."""
+
+
 def needed(stored: int, stored_entry: int, dtype: torch.dtype) -> float:
     """Bytes that weights of ``stored`` bytes, ``stored_entry`` an entry, take once they are ``dtype``."""
     return stored / stored_entry * dtype.itemsize
@@ -47,7 +51,7 @@ def refuse_what_does_not_fit(name: str, weights: float, device: str) -> None:
     asked, there = weights + ROOM_BESIDE_WEIGHTS, free(device)
     if asked > there:
         place = "this machine and its GPUs together" if device == "auto" else device
-        raise LoadError(
+        raise TooLargeError(
             f"{name} needs about {asked / 1e9:.1f} GB of memory, but {place} has {there / 1e9:.1f} GB free; "
             f"choose a smaller pair or a smaller number type."
         )

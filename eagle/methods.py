@@ -32,7 +32,7 @@ from eagle.static_tree import draft_chain, draft_eagle1
 if TYPE_CHECKING:
     from eagle.decoder import Pair, State
 
-__all__ = ["DRAFTERS", "Draft", "candidates_at", "check_possible", "draft", "draft_eagle2"]
+__all__ = ["DRAFTERS", "Draft", "candidates_at", "check_possible", "draft", "draft_eagle2", "possible"]
 
 DYNAMIC = (Method.EAGLE2, Method.EAGLE3)
 
@@ -52,6 +52,18 @@ def check_possible(pair: Pair, settings: Settings) -> None:
         )
     if settings.tree == "auto" and method in DYNAMIC and pair.info.costs is None:
         raise SettingsError("tree auto needs this machine's costs, which this pair was loaded without.")
+
+
+def possible(pair: Pair) -> list[Method]:
+    """The methods that this pair can run, in the table's order."""
+    usable = []
+    for method in Method:
+        try:
+            check_possible(pair, Settings(method=method))
+        except SettingsError:
+            continue
+        usable.append(method)
+    return usable
 
 
 def draft(state: State, settings: Settings, draw: Draw) -> Draft | None:

@@ -15,7 +15,7 @@ from app import api, api_rules
 from app.api_rules import AskError
 from app.gallery import Gallery
 from app.limits import Limits
-from app.runner import ReplayRunner
+from app.replay import ReplayRunner
 from eagle import rules
 from eagle.audit import audit as findings_of
 from eagle.trace import Origin, RunTrace, StepTrace
@@ -65,12 +65,19 @@ def test_the_named_endpoints_are_exactly_these_with_types_for_every_parameter(ur
     assert method["type"]["enum"] == ["eagle2", "vanilla", "chain", "eagle1"]
 
 
-@pytest.mark.parametrize("function", [api.law, api.simulate, api.audit])
+LIVE = api.Live(ReplayRunner(synthetic_run(seed=3)))
+
+
+@pytest.mark.parametrize(
+    "function", [LIVE.decode, LIVE.generate, LIVE.compare, api.law, api.simulate, api.audit]
+)
 def test_every_parameter_has_a_sentence(function: Any) -> None:
     from gradio.utils import get_function_description
 
-    _, parameters, _ = get_function_description(function)
-    assert all(len(words) > 10 for words in parameters.values()), parameters
+    description, parameters, _ = get_function_description(api.answering(function))
+    assert len(description) > 40
+    parameters.pop("request", None)
+    assert parameters and all(len(words) > 10 for words in parameters.values()), parameters
 
 
 # Runs

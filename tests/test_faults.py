@@ -344,7 +344,8 @@ def test_killed_while_it_is_written_the_old_trace_is_still_there(tmp_path: Path)
 
 
 def test_the_page_tells_why_loading_failed_without_a_folder(world: World) -> None:
-    from app.runner import Runner, State
+    from app.pair_holder import State
+    from app.runner import Runner
 
     def fill(folder: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

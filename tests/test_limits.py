@@ -16,7 +16,8 @@ from app.limits import LimitError, Limits, RateLimit, ResultCache, StoppedError
 from app.line import Line
 from app.live import run_events
 from app.policy import ANY, VARIABLE, NotAllowedError, Policy
-from app.runner import PairStatus, ReplayRunner, State
+from app.pair_holder import PairStatus, State
+from app.replay import ReplayRunner
 from eagle.settings import Method, Settings
 from eagle.text import PromptError
 from eagle.trace import Finish, RunTrace, StepTrace

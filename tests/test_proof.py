@@ -13,7 +13,8 @@ from app.figures.proof import name, shares
 from app.jobs import Said, carry_out
 from app.proof import Greedy, greedy_job, sampling_job, varied_prompts
 from app.proof_view import Sampled
-from app.runner import ReplayRunner, Runner
+from app.replay import ReplayRunner
+from app.runner import Runner
 from eagle import goodness
 from eagle.goodness import Comparison
 from eagle.greedy_check import Difference, GreedyCheck

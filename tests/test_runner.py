@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from app.live import Event, run_events, sentence
-from app.runner import ReplayRunner, Runner, State, first_steps, vanilla_of
+from app.pair_holder import State
+from app.replay import ReplayRunner, first_steps
+from app.runner import Runner, vanilla_of
 from app.session import Source
 from eagle.settings import Method, Settings
 from eagle.text import PromptError

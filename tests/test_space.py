@@ -271,7 +271,7 @@ def test_the_runner_loads_on_the_cpu_on_zero_gpu(monkeypatch: pytest.MonkeyPatch
 
     asked: list[Any] = []
 
-    def load(**options: Any) -> Any:
+    def load(*names: Any, **options: Any) -> Any:
         asked.append(options["device"])
         return tiny_pair()
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.gallery import Gallery
-from app.runner import ReplayRunner
+from app.replay import ReplayRunner
 from tests.synthetic import HOSTILE, synthetic_run
 
 PATIENCE_MS = 60_000  # a busy machine is slow, not wrong
@@ -215,6 +215,15 @@ class Visitor:
         """A picture of the page, where SHOTS names a folder."""
         if folder := os.environ.get("SHOTS"):
             self.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+
+
+@pytest.fixture(scope="session")
+def tiny(browser: Any, gallery: Gallery) -> Iterator[Visitor]:
+    """One visitor of the Race and Proof tabs with a tiny live pair, for all the tests that need a model."""
+    from tests.browser.tiny_page import visitor_of_tiny_page
+
+    with visitor_of_tiny_page(browser, gallery) as visitor:
+        yield visitor
 
 
 @pytest.fixture(scope="session")

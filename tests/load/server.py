@@ -14,7 +14,8 @@ def main() -> None:
     from starlette.routing import Route
 
     from app.crowd import CrowdRunner
-    from app.runner import Runner, State
+    from app.pair_holder import State
+    from app.runner import Runner
     from app.ui import build_demo, launch_options
 
     if pair == "tiny":
