@@ -22,7 +22,7 @@ environment variables:
   EAGLE_MOST_NEW_TOKENS      the longest run (512)
   EAGLE_REMEMBERED_MB        memory for finished runs that may be asked for again (32)
   EAGLE_LEASE_S              a run that nobody has asked a step of for so long is given up (10)
-  EAGLE_TARGET, EAGLE_HEAD, EAGLE_WEIGHTS   the pair, where --target, --head, --weights are left out
+  EAGLE_TARGET, EAGLE_HEAD, EAGLE_WEIGHTS, EAGLE_DEVICE   as --target, --head, --weights, --device
   EAGLE_ALLOWED_MODELS       what --models says, where it is left out
 """
 
@@ -37,6 +37,7 @@ class Serving:
     target: str | None = None
     head: str | None = None
     weights: str | None = None
+    device: str | None = None
     models: str | None = None
 
     def variables(self) -> dict[str, str]:
@@ -45,6 +46,7 @@ class Serving:
             "EAGLE_TARGET": self.target,
             "EAGLE_HEAD": self.head,
             "EAGLE_WEIGHTS": self.weights,
+            "EAGLE_DEVICE": self.device,
             policy.VARIABLE: self.models,
         }
         return {name: value for name, value in chosen.items() if value is not None}
@@ -74,6 +76,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     parser.add_argument(
         "--weights", choices=["fp32", "int8"], help="8-bit weights on a CPU are another target"
     )
+    parser.add_argument("--device", help="cpu, cuda, cuda:N, or auto: spread over all there is")
     parser.add_argument(
         "--models",
         metavar="IDS",
@@ -97,7 +100,9 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
     models = chosen.models
     if models is None and policy.VARIABLE not in environment and _is_local(chosen.host, environment):
         models = policy.KNOWN
-    return Serving(int(port), chosen.host, mcp, chosen.target, chosen.head, chosen.weights, models)
+    return Serving(
+        int(port), chosen.host, mcp, chosen.target, chosen.head, chosen.weights, chosen.device, models
+    )
 
 
 def _is_local(host: str | None, environment: Mapping[str, str]) -> bool:

@@ -32,9 +32,8 @@ class PairChoice:
         from eagle.threads import set_threads
 
         set_threads()
-        return eagle.load(
-            self.target, self.head, device=space.loading_device(), weights=self.weights, progress=say
-        )
+        device = space.loading_device() or os.environ.get("EAGLE_DEVICE") or None
+        return eagle.load(self.target, self.head, device=device, weights=self.weights, progress=say)
 
 
 BUILT_IN = PairChoice("built-in: SmolLM2-135M-Instruct and the head trained for it")
