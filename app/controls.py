@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from app import panels
+from app.figures.residual import log_start, lowest
 from app.labels import html_text, html_token, name_of
 from app.session import Look, Source, View, Visit, step_of, story_length
 from app.theme import three_digits
@@ -52,10 +53,27 @@ def nav(run: RunTrace, look: Look) -> str:
         f'<span class="nav-step">step <b>{step.index}</b> of {run.steps[-1].index}</span>'
         '<button type="button" class="round" data-act="by" data-by="1" id="step-next" aria-label="next step" '
         f"{'disabled' if look.step == last else ''}>▶</button>"
+        f"{_play('step', 'steps') if last > 0 else ''}{PACE if last > 0 else ''}"
         f'<input type="range" min="0" max="{last}" value="{look.step}" data-act="step" data-field="step" '
         f'aria-label="step">'
         "</div>"
         f'<p class="sentence">{panels.step_sentence(step)}</p>'
+    )
+
+
+# How long playing stays at a step or a part; the page's script keeps which is chosen (assets/page.js).
+PACE = (
+    '<button type="button" class="small pace" data-pace="" title="how long playing stays at each step">'
+    "<span>every 3 s</span><span>every 1.5 s</span><span>every .7 s</span></button>"
+)
+
+
+def _play(kind: str, words: str) -> str:
+    """Play and pause in one button; which of the two it is, the page's script and style decide."""
+    return (
+        f'<button type="button" class="small play" data-play="{kind}" title="play the {words} one by one">'
+        '<span class="when-still">▶ play</span>'
+        '<span class="when-playing">❚❚ pause</span></button>'
     )
 
 
@@ -109,11 +127,12 @@ def _story(step: StepTrace, look: Look) -> str:
     if look.shown is None:
         parts = f"{length} {part}{'s' if length > 1 else ''}"
         start = _story_button(1, "step through ▸", f"step through the {part}s")
-        return f'<div class="story"><span>{parts}</span>{start}</div>'
+        return f'<div class="story"><span>{parts}</span>{start}{_play("story", part + "s")}</div>'
     return (
         f'<div class="story">{_story_button(-1, "‹", f"one {part} back")}'
         f'<span class="story-at">{part} <b>{look.shown}</b> of {length}</span>'
-        f"{_story_button(1, 'next ›', f'one {part} on')}{_story_button(0, 'show all', 'show all')}</div>"
+        f"{_story_button(1, 'next ›', f'one {part} on')}{_play('story', part + 's')}"
+        f"{_story_button(0, 'show all', 'show all')}</div>"
     )
 
 
@@ -122,19 +141,35 @@ def _story_button(by: int, words: str, label: str) -> str:
     return f'{button} data-by="{by}" aria-label="{label}">{words}</button>'
 
 
-def strip_title(step: StepTrace, labels: dict[int, str], parent: int) -> str:
-    """What the filmstrip shows."""
+def strip_title(step: StepTrace, labels: dict[int, str], parent: int, look: Look) -> str:
+    """What the filmstrip shows, on which scale, and the button that changes it."""
     where = "the last token" if parent == ROOT else "the guess"
     token = None
     if step.tree is not None:
         token = step.tree.root if parent == ROOT else step.tree.token[parent]
     name = f' <span class="mono">{html_token(name_of(labels, token), 20)}</span>' if token is not None else ""
+    scale = ""
+    if look.log:
+        least = lowest(step, labels, parent, told_in(look))
+        start = log_start(least)
+        scale = (
+            f" <b>Log scale:</b> each line is ten times the one before it; bars start at "
+            f"{three_digits(start)}, the lowest value here above 0 is {panels.number(least)}."
+        )
+        scale += " What is below the start has no bar." if least < start else ""
     return (
-        "<h2>What was left to sample from</h2>"
+        '<div class="strip-head"><h2>What was left to sample from</h2>'
+        f'<button type="button" class="small" data-act="log" aria-pressed="{str(look.log).lower()}">'
+        f"{'proportional scale' if look.log else 'log scale'}</button></div>"
         f'<p class="view-hint">The target’s distribution after {where}{name}. A rejected guess is set to 0 '
         "and the rest is rescaled, so no probability is lost. "
-        '<span class="swatch swatch-draft"></span>thin bars: the draft’s confidence</p>'
+        f'<span class="swatch swatch-draft"></span>thin bars: the draft’s confidence.{scale}</p>'
     )
+
+
+def told_in(look: Look) -> int | None:
+    """How many trials are told; None: all of them."""
+    return look.shown if look.view is View.VERIFY else None
 
 
 def query(visit: Visit, look: Look) -> str:

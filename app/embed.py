@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ POLICY = (
 )
 HEADERS = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
 MOST_QUERY = 500
+WAYS = ("cut", "log", "narrow")  # how the selected step is shown: on in the query as 1
 LAYOUT = """
 <article class="embed">
 <section class="card" id="source"></section>
@@ -43,7 +45,7 @@ LAYOUT = """
 STYLE = """
 body { margin: 0; padding: 10px; background: var(--c-page); color: var(--c-ink); font-family: var(--sans); }
 .embed { display: grid; gap: 10px; max-width: 1200px; margin: 0 auto; }
-.embed .card { min-width: 0; }
+.embed .card { min-width: 0; } .embed .to-lab { display: none; }
 .embed footer { font-size: 13px; padding: 0 6px; } .embed footer a { color: var(--c-muted); }
 """
 
@@ -62,9 +64,9 @@ def asked_look(gallery: Gallery, query: Mapping[str, str]) -> tuple[Visit, Look]
     assert run is not None
     look = session.from_query(run, given)
     if given.get("shown", "").isascii() and given.get("shown", "").isdigit():
-        look = Look(look.step, look.node, look.view, min(int(given["shown"][:4]), 999), cut=look.cut)
-    if given.get("cut") == "1":
-        look = Look(look.step, look.node, look.view, look.shown, cut=True)
+        look = replace(look, shown=min(int(given["shown"][:4]), 999))
+    cut, log, narrow = (given.get(way) == "1" for way in WAYS)
+    look = replace(look, cut=cut, log=log, narrow=narrow)
     if "act" in given:
         event: dict[str, object] = {key.removeprefix("on."): value for key, value in given.items()}
         look = session.act(run, look, event)
@@ -78,7 +80,7 @@ def state(gallery: Gallery, query: Mapping[str, str]) -> dict[str, Any]:
     where: dict[str, str] = {"run": visit.name or "", "step": str(look.step), "view": str(look.view)}
     where |= {} if look.node is None else {"node": str(look.node)}
     where |= {} if look.shown is None else {"shown": str(look.shown)}
-    where |= {"cut": "1"} if look.cut else {}
+    where |= {way: "1" for way in WAYS if getattr(look, way)}
     return {
         "query": where,
         "markup": {name: drawn[name] for name in MARKUP},

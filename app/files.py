@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from eagle.trace import RunTrace
 
 MAX_BYTES = 8_000_000
 MAX_STEPS = 4_200
+FOLDER, KEPT_S = "eagle-saved-", 3600
 
 
 class TraceFileError(ValueError):
@@ -29,9 +32,17 @@ class Imported:
 
 def export_trace(run: RunTrace) -> Path:
     """The run as a JSON file in a fresh temporary folder; the name says the method and the seed."""
+    return written(run, "json", run.to_json())
+
+
+def written(run: RunTrace, ending: str, text: str) -> Path:
+    """A file of the run for download, in a fresh folder; what was made an hour ago is removed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
+        if time.time() - old.stat().st_mtime > KEPT_S:
+            shutil.rmtree(old, ignore_errors=True)
     name = re.sub(r"[^a-z0-9-]+", "-", f"trace-{run.settings.method}-seed-{run.seed}".lower())
-    path = Path(tempfile.mkdtemp(prefix="eagle-")) / f"{name}.json"
-    path.write_text(run.to_json(), encoding="utf-8")
+    path = Path(tempfile.mkdtemp(prefix=FOLDER)) / f"{name}.{ending}"
+    path.write_text(text, encoding="utf-8", errors="replace")
     return path
 
 

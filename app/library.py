@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from app import files, session
+from app import files, page_file, session
 from app.gallery import Gallery
 from app.notes import note_line
 from app.session import Look, Source, Visit
 from app.view import Parts, updates
 
 QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+TAKE_FILE = "() => { setTimeout(() => document.getElementById('saved-file').click(), 50); }"
 
 
 def first_visit(gallery: Gallery) -> Visit:
@@ -24,7 +26,18 @@ def first_visit(gallery: Gallery) -> Visit:
     return Visit(run=run, source=Source.RECORDED, name=name)
 
 
-def build(gallery: Gallery) -> tuple[gr.Dropdown, gr.DownloadButton, gr.UploadButton]:
+@dataclass(frozen=True)
+class Shelf:
+    """The menu of recorded runs, the ways out and the way in."""
+
+    menu: gr.Dropdown
+    export: gr.Button
+    page: gr.Button
+    file: gr.DownloadButton
+    upload: gr.UploadButton
+
+
+def build(gallery: Gallery) -> Shelf:
     """The menu of recorded runs, export and import, in the open context."""
     with gr.Row(elem_id="library"):
         menu = gr.Dropdown(
@@ -35,49 +48,53 @@ def build(gallery: Gallery) -> tuple[gr.Dropdown, gr.DownloadButton, gr.UploadBu
             scale=3,
             min_width=240,
         )
-        export = gr.DownloadButton("Save this run", elem_id="export", size="md", scale=1, min_width=140)
+        export = gr.Button("Save this run", elem_id="export", size="md", scale=1, min_width=140)
+        page = gr.Button("Save as a page", elem_id="export-page", size="md", scale=1, min_width=140)
         upload = gr.UploadButton(
             "Open a saved run", file_types=[".json"], elem_id="import", size="md", scale=1, min_width=140
         )
-    return menu, export, upload
+        # A download button sends the file it already has; ours is written when it is asked for.
+        file = gr.DownloadButton(elem_id="saved-file", visible="hidden")
+    return Shelf(menu, export, page, file, upload)
 
 
 def wire(
     demo: gr.Blocks,
     gallery: Gallery,
-    made: tuple[gr.Dropdown, gr.DownloadButton, gr.UploadButton],
+    shelf: Shelf,
     parts: Parts,
     visit_state: gr.State,
     look_state: gr.State,
     note: gr.HTML,
 ) -> None:
     """Events of the library, and the link that opens a recorded run at a step and a node."""
-    menu, export, upload = made
     outputs = [visit_state, note, look_state, *parts.all()]
 
-    def show(visit: Visit, look: Look, words: str) -> list[Any]:
-        return [visit, note_line(words), *updates(visit, look, None)]
+    def show(visit: Visit, before: Look, look: Look, words: str) -> list[Any]:
+        return [visit, note_line(words), *updates(visit, session.kept(before, look), None)]
 
     def nothing(words: str | None = None) -> list[Any]:
         line = gr.skip() if words is None else note_line(words, fault=True)
         return [gr.skip(), line, *(gr.skip() for _ in range(len(outputs) - 2))]
 
-    def on_menu(name: str | None) -> list[Any]:
+    def on_menu(name: str | None, before: Look) -> list[Any]:
         run = gallery.read(name) if name else None
         if run is None:
             return nothing()
-        return show(Visit(run, Source.RECORDED, name=name), session.opening(run), "A recorded run.")
+        visit = Visit(run, Source.RECORDED, name=name)
+        return show(visit, before, session.opening(run), "A recorded run.")
 
-    def on_upload(path: str | None) -> list[Any]:
+    def on_upload(path: str | None, before: Look) -> list[Any]:
         if not path:
             return nothing()
         try:
             imported = files.import_trace(Path(path))
-            return show(Visit(imported.run, Source.IMPORTED), session.opening(imported.run), imported.note)
+            look = session.opening(imported.run)
+            return show(Visit(imported.run, Source.IMPORTED), before, look, imported.note)
         except files.TraceFileError as fault:
             return nothing(str(fault))
 
-    def on_link(request: gr.Request) -> list[Any]:
+    def on_link(before: Look, request: gr.Request) -> list[Any]:
         asked = dict(request.query_params)
         run = gallery.read(asked["run"]) if "run" in asked else None
         if "run" in asked and run is None:
@@ -85,9 +102,27 @@ def wire(
         if run is None and "step" not in asked:
             return nothing()
         visit = Visit(run, Source.RECORDED, name=asked["run"]) if run is not None else first_visit(gallery)
-        return show(visit, session.from_query(visit.run, asked), "A recorded run, opened from a link.")
+        look = session.from_query(visit.run, asked)
+        return show(visit, before, look, "A recorded run, opened from a link.")
 
-    menu.input(on_menu, menu, outputs, **QUICK)
-    upload.upload(on_upload, upload, outputs, **QUICK)
-    demo.load(on_link, None, outputs, **QUICK)
-    export.click(lambda visit: str(files.export_trace(visit.run)), visit_state, export, **QUICK)
+    shelf.menu.input(on_menu, [shelf.menu, look_state], outputs, **QUICK)
+    shelf.upload.upload(on_upload, [shelf.upload, look_state], outputs, **QUICK)
+    demo.load(on_link, look_state, outputs, **QUICK)
+    _saving_events(shelf, visit_state, note)
+
+
+def _saving_events(shelf: Shelf, visit_state: gr.State, note: gr.HTML) -> None:
+    """The run as a trace or as a page: the file is written, then the browser takes it."""
+
+    def on_export(visit: Visit) -> list[Any]:
+        return [
+            str(files.export_trace(visit.run)),
+            note_line("The run is saved; open it here again any time."),
+        ]
+
+    def on_page(visit: Visit) -> list[Any]:
+        page = page_file.saved_page(visit)
+        return [str(files.written(visit.run, "html", page.text)), note_line(f"Saved as a page. {page.note}")]
+
+    for button, save in ((shelf.export, on_export), (shelf.page, on_page)):
+        button.click(save, visit_state, [shelf.file, note], **QUICK).success(None, js=TAKE_FILE)

@@ -50,7 +50,8 @@ class Look:
     """What is selected. ``shown``: how much of the view's story is told (None: all of it).
 
     In the draft view that counts levels, in the verify view trials. ``follow`` keeps a live run's
-    newest step on screen until the visitor chooses one.
+    newest step on screen until the visitor chooses one. ``log``: distributions on a log scale;
+    ``narrow``: the page is a phone's, and the tree grows downwards.
     """
 
     step: int = 0
@@ -59,6 +60,13 @@ class Look:
     shown: int | None = None
     follow: bool = False
     cut: bool = False
+    log: bool = False
+    narrow: bool = False
+
+
+def kept(before: Look, look: Look) -> Look:
+    """A new look that keeps how things are shown: another run changes only what is selected."""
+    return replace(look, log=before.log, narrow=before.narrow)
 
 
 def step_of(run: RunTrace, look: Look) -> StepTrace:
@@ -154,12 +162,24 @@ def _rescued(step: StepTrace) -> int | None:
     return next((t.node for t in step.trials if t.accepted and parents[t.node] in rejected), None)
 
 
+TURNED = {
+    "ArrowUp": "ArrowLeft",
+    "ArrowLeft": "ArrowUp",
+    "ArrowDown": "ArrowRight",
+    "ArrowRight": "ArrowDown",
+}
+
+
 def walk(run: RunTrace, look: Look, key: str) -> Look:
-    """Arrow keys in the tree: right to the first child, left to the parent, up and down in the column."""
+    """Arrow keys in the tree: right to the first child, left to the parent, up and down in the column.
+
+    Where the tree grows downwards, the same turned: down to the first child, left and right in the level.
+    """
     step = step_of(run, look)
     if step.tree is None:
         return look
     at = look.node if look.node is not None else ROOT
+    key = TURNED.get(key, key) if look.narrow else key
     target = {
         "ArrowLeft": lambda: _parent(step, at),
         "ArrowRight": lambda: _best_child(step, at),
@@ -238,13 +258,12 @@ def act(run: RunTrace, look: Look, event: dict[str, object]) -> Look:
 
     Events: ``{"act": "step", "step": 3, "node"?: 5}``, ``{"act": "by", "by": 1}``, ``{"act": "node",
     "node": 5}``, ``{"act": "view", "view": "draft"}``, ``{"act": "story", "by": 1}`` (0: all of it),
-    ``{"act": "key", "key": "ArrowUp"}``, ``{"act": "cut"}``.
+    ``{"act": "key", "key": "ArrowUp"}``, ``{"act": "cut"}``, ``{"act": "log"}``, ``{"act": "screen",
+    "narrow": true}``.
     """
     kind = event.get("act")
     if kind in ("step", "by"):
         return _moved(run, look, event)
-    if kind == "view" and event.get("view") in set(View):
-        return to_view(look, View(str(event["view"])))
     if kind == "story":
         by = _whole(event.get("by"), 0)
         return tell(run, look, max(-1, min(1, by))) if by else tell_all(look)
@@ -252,6 +271,18 @@ def act(run: RunTrace, look: Look, event: dict[str, object]) -> Look:
         return to_node(run, look, _whole(event.get("node"), look.node))
     if kind == "key":
         return walk(run, look, str(event.get("key")))
+    return _shown_otherwise(look, event)
+
+
+def _shown_otherwise(look: Look, event: dict[str, object]) -> Look:
+    """The same selection, shown in another way."""
+    kind = event.get("act")
+    if kind == "view" and event.get("view") in set(View):
+        return to_view(look, View(str(event["view"])))
+    if kind == "screen":
+        return replace(look, narrow=event.get("narrow") in (True, "true"))
+    if kind == "log":
+        return replace(look, log=not look.log)
     return replace(look, cut=not look.cut) if kind == "cut" else look
 
 

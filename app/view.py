@@ -87,7 +87,7 @@ def build_parts(drawn: dict[str, Any]) -> Parts:
         with gr.Column(elem_id="node-card", elem_classes=["card"], min_width=0):
             act("node")
     with gr.Column(elem_id="strip-card", elem_classes=["card"]):
-        plain("strip_title")
+        act("strip_title")
         figure("strip", "What was left to sample from")
     with gr.Column(elem_id="over-card", elem_classes=["card"]):
         plain("over_line")
@@ -111,7 +111,7 @@ def render(visit: Visit, look: Look, run_too: bool = True) -> dict[str, Any]:
     run = visit.run
     step = session.step_of(run, look)
     labels = run.labels()
-    told = look.shown if look.view is View.VERIFY else None
+    told = controls.told_in(look)
     parent = parent_of(step, look.node)
     root = run.steps[look.step - 1].emitted.token[-1] if look.step > 0 else None
     drawn: dict[str, Any] = {
@@ -122,8 +122,8 @@ def render(visit: Visit, look: Look, run_too: bool = True) -> dict[str, Any]:
         "tree": draft_tree(step, labels, look, root),
         "candidates": candidates(step.tree if cut_shown(look) else None, labels),
         "node": node_panel(run, step, labels, look.node),
-        "strip_title": controls.strip_title(step, labels, parent),
-        "strip": filmstrip(step, labels, parent, told),
+        "strip_title": controls.strip_title(step, labels, parent, look),
+        "strip": filmstrip(step, labels, parent, told, look.log),
         "link": controls.query(visit, look),
     }
     if run_too:

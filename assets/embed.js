@@ -20,8 +20,10 @@
     state = await answer.json();
     show();
     const url = new URL(window.location.href);
-    ["run", "step", "node", "view", "shown", "cut"].forEach((key) => url.searchParams.delete(key));
-    Object.entries(state.query).forEach(([key, value]) => url.searchParams.set(key, value));
+    ["run", "step", "node", "view", "shown", "cut", "log"].forEach((key) => url.searchParams.delete(key));
+    Object.entries(state.query).forEach(([key, value]) => {
+      if (key !== "narrow") url.searchParams.set(key, value); // the page's width is the reader's
+    });
     window.history.replaceState(null, "", url);
   }
 
@@ -57,5 +59,6 @@
     const watch = (_, changed) => watchers[name].push(changed);
     window.eaglePage.mountActions(document.getElementById(name), (_, data) => ask(data), watch);
   });
+  window.eaglePage.watchScreen((_, data) => ask(data));
   show();
 })();

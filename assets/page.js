@@ -16,6 +16,7 @@
     modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
     toImageButtonOptions: { format: "svg", filename: "eagle-figure" },
   };
+  const NARROW = window.matchMedia("(max-width: 640px)"); // a phone, where the tree grows downwards
   const figures = new Set();
 
   const isDark = () =>
@@ -89,7 +90,9 @@
       };
       plot.on("plotly_click", (event) => {
         const data = payload(event);
-        if (data !== null) trigger("click", { point: data });
+        if (data === null) return;
+        stopPlaying();
+        trigger("click", { point: data });
       });
       plot.on("plotly_hover", (event) => announce(payload(event)));
       plot.on("plotly_unhover", () => announce(null));
@@ -112,13 +115,14 @@
     async function draw() {
       const room = scroller.clientWidth;
       if (!room || !props.value) return; // hidden: the observer draws it when it is shown
-      const key = [room, isDark(), props.value].join("|");
+      const key = [room, isDark(), NARROW.matches, props.value].join("|");
       if (key === shown) return;
       try {
         const Plotly = await plotly();
         let figure = JSON.parse(props.value);
         if (isDark()) figure = recolour(figure, "");
         const layout = figure.layout;
+        if (askOtherWay(layout)) return; // its answer is drawn instead
         const width = Math.max(room, (layout.meta && layout.meta.min_width) || 0);
         layout.width = width;
         layout.autosize = false;
@@ -156,6 +160,29 @@
     figures.add(request);
     watch("value", request);
     request();
+  }
+
+  // The tree grows to the right, or downwards on a narrow page. Python learns of the page's width when a
+  // figure comes that is drawn for the other kind; should no answer come, that figure is shown as it is.
+  let tellScreen = null;
+  let asked = 0;
+  let tries = 0;
+  function askOtherWay(layout) {
+    const down = layout.meta && layout.meta.down;
+    if (down === undefined || !tellScreen) return false;
+    if (down === NARROW.matches) tries = 0;
+    if (down === NARROW.matches || tries > 2) return false;
+    if (Date.now() - asked > 1500) {
+      asked = Date.now();
+      tries += 1;
+      tellScreen({ act: "screen", narrow: NARROW.matches });
+      setTimeout(redrawAll, 1600);
+    }
+    return tries <= 2;
+  }
+  function watchScreen(trigger) {
+    tellScreen = (data) => trigger("act", data);
+    NARROW.addEventListener("change", () => { tries = 0; redrawAll(); });
   }
 
   const redrawAll = () => figures.forEach((request) => request());
@@ -255,6 +282,64 @@
     button.click();
   });
 
+  // Play: presses "next" again and again, at the pace that was chosen, never unasked. It stops at the end,
+  // at anything the visitor does to move, and when the page is not seen. What it is doing stands at the
+  // root element, so that buttons drawn anew look right at once.
+  const PACES = [3000, 1500, 700];
+  const NEXT = { step: "#step-next", story: ".story [data-by='1']" };
+  const root = document.documentElement;
+  let playTimer = 0;
+  root.dataset.pace = "1";
+
+  function stopPlaying() {
+    clearTimeout(playTimer);
+    delete root.dataset.playing;
+  }
+  function placeNow() {
+    return [".nav-step", ".story-at"].map((one) => (document.querySelector(one) || {}).textContent).join("|");
+  }
+  function pressNext() {
+    const button = document.querySelector(NEXT[root.dataset.playing]);
+    if (!button || button.disabled || button.offsetParent === null || document.hidden) return stopPlaying();
+    const before = placeNow();
+    button.click();
+    waitForPlace(before, Date.now());
+  }
+  function waitForPlace(before, since) {
+    if (!root.dataset.playing) return;
+    if (placeNow() === before) {
+      if (Date.now() - since > 10000) return stopPlaying();
+      playTimer = setTimeout(() => waitForPlace(before, since), 50);
+      return;
+    }
+    const button = document.querySelector(NEXT[root.dataset.playing]);
+    const told = root.dataset.playing === "story" && !document.querySelector(".story-at");
+    if (told || !button || button.disabled) return stopPlaying();
+    playTimer = setTimeout(pressNext, PACES[Number(root.dataset.pace)]);
+  }
+  document.addEventListener("click", (event) => {
+    if (!event.isTrusted || !event.target.closest) return;
+    const play = event.target.closest("[data-play]");
+    if (play) {
+      const again = root.dataset.playing === play.dataset.play;
+      stopPlaying();
+      if (again) return;
+      root.dataset.playing = play.dataset.play;
+      pressNext();
+    } else if (event.target.closest("[data-pace]:not(html)")) {
+      root.dataset.pace = String((Number(root.dataset.pace) + 1) % PACES.length);
+    } else if (event.target.closest("[data-act], #run, #recorded, #import, [role=tab]")) {
+      stopPlaying();
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.isTrusted && /^(Arrow|Home|End|Page|Escape)/.test(event.key)) stopPlaying();
+  }, true);
+  document.addEventListener("input", (event) => {
+    if (event.isTrusted && event.target.matches("input[data-act]")) stopPlaying();
+  });
+  document.addEventListener("visibilitychange", () => { if (document.hidden) stopPlaying(); });
+
   function switchTheme() {
     const dark = !isDark();
     document.body.classList.toggle("dark", dark);
@@ -273,5 +358,5 @@
     if (window.parent !== window) window.parent.postMessage({ queryString: url.search.slice(1) }, "https://huggingface.co");
   }
 
-  window.eaglePage = { setQuery, mountFigure, mountActions, switchTheme, isDark };
+  window.eaglePage = { setQuery, mountFigure, mountActions, watchScreen, switchTheme, isDark };
 })();

@@ -12,9 +12,9 @@ import pytest
 
 from app import theme
 from app.figures.candidates import SHOWN, candidates, cut_columns
-from app.figures.layout import place
+from app.figures.layout import place, place_packed
 from app.figures.overview import calibration, lengths, levels
-from app.figures.residual import REST, filmstrip, frames, parent_of
+from app.figures.residual import REST, Scale, filmstrip, frames, log_start, lowest, parent_of
 from app.figures.steps import step_bar
 from app.figures.tree import draft_tree
 from app.labels import plotly_token
@@ -95,6 +95,60 @@ def test_the_accepted_path_is_straight() -> None:
         line = [ROOT, *path, *([FINAL] if step.final else [])]
         assert len({placed.row[node] for node in line}) == 1
         assert [placed.column[node] for node in line] == list(range(len(line)))
+
+
+def test_a_phones_tree_tells_the_same_downwards() -> None:
+    for run, index, step in drafted_steps():
+        for view in View:
+            across, down = node_figure(run, index, view), node_figure(run, index, view, narrow=True)
+            assert targets(across) == targets(down), "the same nodes with the same words"
+            assert down.layout.meta["down"]
+            assert not across.layout.meta["down"]
+        assert step.tree is not None
+        trace = next(trace for trace in node_figure(run, index, narrow=True).data if trace.mode == "markers")
+        height = dict(zip(trace.customdata, trace.y, strict=True))
+        levels = {node: 1 + (step.tree.depth[node] if node >= 0 else -1) for node in height if node != FINAL}
+        for a, b in ((a, b) for a in levels for b in levels if levels[a] < levels[b]):
+            assert height[a] < height[b], "a later guess stands lower"
+
+
+def test_a_phones_tree_is_narrow_straight_and_in_order() -> None:
+    for _, _, step in drafted_steps():
+        tree = step.tree
+        assert tree is not None
+        placed = place_packed(step)
+        places = [(placed.column[node], placed.row[node]) for node in placed.order]
+        assert len(set(places)) == len(places) == len(tree) + 1 + (step.final is not None)
+        assert min(placed.row.values()) == 0
+        path = [n for n, status in enumerate(tree.status) if status is Status.ACCEPTED]
+        line = [ROOT, *path, *([FINAL] if step.final else [])]
+        assert len({placed.row[node] for node in line}) == 1
+        for node in placed.order:
+            rows = [placed.row[child] for child in tree.children(node)]
+            assert rows == sorted(rows)
+        assert placed.rows <= place(step).rows, "never wider than a row a leaf"
+
+
+def test_the_log_scale_starts_below_the_lowest_value_and_grows_by_decades() -> None:
+    for run, _, step in drafted_steps():
+        assert step.tree is not None
+        parent = parent_of(step, 0)
+        least = lowest(step, run.labels(), parent)
+        values = [p for frame in frames(step, run.labels(), parent) for _, p in frame.entries]
+        values += [step.tree.confidence[child] for child in step.tree.children(parent)]
+        assert least == min(p for p in values if p > 0)
+        scale = Scale(200.0, log_start(least))
+        assert scale.start is not None
+        assert scale.start < least <= scale.start * 10 * (1 + 1e-9)
+        assert scale.length(least) > 0
+        assert scale.length(1) == pytest.approx(200)
+        ends = [scale.length(value) for value in scale.decades()]
+        steps = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+        assert steps == pytest.approx([200 / len(steps)] * len(steps))
+        shown = texts(filmstrip(step, run.labels(), parent, log=True))
+        assert three_digits(scale.start) in shown
+    assert Scale(100.0, log_start(1e-30)).length(1e-30) == 0, "too small for a bar, yet no error"
+    assert Scale(100.0, log_start(1.0)).length(0) == 0
 
 
 def test_no_two_boxes_share_a_place_and_siblings_keep_their_order() -> None:
@@ -257,8 +311,10 @@ def every_figure(run: RunTrace) -> list[Any]:
     made = [step_bar(run, 1), calibration(counts), levels(counts), lengths(counts, run.tau)]
     for index, step in enumerate(run.steps):
         for view in View:
-            made.append(draft_tree(step, labels, Look(step=index, node=0, view=view)))
-        made.append(filmstrip(step, labels, parent_of(step, 0)))
+            for narrow in (False, True):
+                made.append(draft_tree(step, labels, Look(step=index, node=0, view=view, narrow=narrow)))
+        for log in (False, True):
+            made.append(filmstrip(step, labels, parent_of(step, 0), log=log))
         made.append(candidates(step.tree, labels))
     return made
 
@@ -278,6 +334,17 @@ def test_nothing_hostile_survives_as_markup_or_template() -> None:
         for axis in ("xaxis", "yaxis"):
             assert data["layout"].get(axis, {}).get("type") in (None, "log", "linear")
         assert "<" not in figure_value(figure), "nor in the component's value"
+
+
+def test_plotly_finds_every_figure_valid() -> None:
+    """Figures are made unchecked, for speed; plotly's own checks run here."""
+    from plotly.graph_objects import Figure
+
+    for run in (RUN, HOSTILE_RUN):
+        for figure in every_figure(run):
+            Figure(figure_from_value(figure_value(figure)))
+    with pytest.raises(ValueError, match="mode"):
+        Figure(data=[{"type": "scatter", "mode": "no such mode"}])
 
 
 def test_every_figure_has_a_height_words_and_plain_lists() -> None:
@@ -302,13 +369,17 @@ def test_every_colour_has_a_dark_twin() -> None:
 @pytest.mark.parametrize(
     ("tree", "milliseconds", "kilobytes"), [("60/6/10", 50, 300), ("256/16/32", 300, 1000)]
 )
-def test_a_steps_figures_are_quick_and_small(tree: str, milliseconds: float, kilobytes: float) -> None:
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_steps_figures_are_quick_and_small(
+    tree: str, milliseconds: float, kilobytes: float, narrow: bool
+) -> None:
     run = synthetic_run(seed=2, steps=1, tree=tree)
     step, labels = run.steps[1], run.labels()
 
     def build() -> list[Any]:
-        look = Look(step=1, node=0)
-        return [draft_tree(step, labels, look), filmstrip(step, labels, parent_of(step, 0)), step_bar(run, 1)]
+        look = Look(step=1, node=0, narrow=narrow)
+        strip = filmstrip(step, labels, parent_of(step, 0), log=narrow)
+        return [draft_tree(step, labels, look), strip, step_bar(run, 1)]
 
     build()
     best = min(_seconds(build) for _ in range(5))

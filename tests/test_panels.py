@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from app import controls, panels
+from app.figures.residual import log_start, lowest, parent_of
 from app.node_panel import node_panel, verdict
 from app.session import FINAL, Look, Source, View, Visit, opening, step_of
 from app.theme import three_digits, told_apart
@@ -51,7 +53,7 @@ def every_panel(run: RunTrace) -> list[str]:
         made += [node_panel(run, step, labels, node) for node in nodes]
         made += [controls.nav(run, Look(step=index)), panels.status_counts(step)]
         made += [controls.views(run, Look(step=index, view=view)) for view in View]
-        made.append(controls.strip_title(step, labels, ROOT))
+        made += [controls.strip_title(step, labels, ROOT, Look(log=log)) for log in (False, True)]
         made.append(panels.answer(run, index, 0, running=True))
     made += [controls.source_line(Visit(run)), panels.meters(run, run, live=True)]
     return made
@@ -230,3 +232,16 @@ def test_compared_numbers_are_told_apart() -> None:
     assert told_apart(0.31, 0.58) == (".31", ".58")
     assert told_apart(0.47912, 0.47913) == ("0.47912", "0.47913")
     assert told_apart(0.5, 0.5) == (".5", ".5")
+
+
+def test_the_log_scale_states_its_lowest_value_and_its_start() -> None:
+    look = opening(RUN)
+    step = step_of(RUN, look)
+    parent = parent_of(step, look.node)
+    plain = Markup(controls.strip_title(step, RUN.labels(), parent, look)).text
+    assert "Log scale" not in plain
+    told = Markup(controls.strip_title(step, RUN.labels(), parent, replace(look, log=True)))
+    least = lowest(step, RUN.labels(), parent)
+    assert f"the lowest value here above 0 is {three_digits(least)}" in told.text
+    assert f"bars start at {three_digits(log_start(least))}" in told.text
+    assert repr(least) in told.titles

@@ -15,6 +15,7 @@ from app import theme
 CORNER = 6.0
 BAR = 3.0
 LOW = 28.0  # a lower box has smaller text
+FIRST_LINE, LINE = 12.0, 14.5  # where the lines of a box with several stand
 CURVE = (0.0, 0.12, 0.25, 0.38, 0.5, 0.62, 0.75, 0.88, 1.0)
 Path = tuple[list[float | None], list[float | None]]
 
@@ -39,6 +40,10 @@ class Box:
     @property
     def middle(self) -> float:
         return self.y + self.height / 2
+
+    @property
+    def centre(self) -> float:
+        return self.x + self.width / 2
 
 
 @dataclass(frozen=True)
@@ -68,17 +73,18 @@ CAPTIONS = {"accepted": "accepted", "rejected": "rejected", "final": "ink", "emi
 
 
 def draw_boxes(
-    boxes: Sequence[Box], edges: Iterable[tuple[Box, Box, bool]], chosen: Box | None
+    boxes: Sequence[Box], edges: Iterable[tuple[Box, Box, bool]], chosen: Box | None, *, down: bool = False
 ) -> list[dict[str, Any]]:
     """Plotly traces, back to front: curves, boxes, bars, texts, the selection, and what reacts to clicks.
 
-    ``edges`` holds (parent, child, bold).
+    ``edges`` holds (parent, child, bold). ``down``: curves run downwards, and each box holds its texts
+    in lines, one below the other.
     """
     return [
-        *_edges(list(edges)),
+        *_edges(list(edges), down),
         *_outlines(boxes),
         *_bars(boxes),
-        *_texts(boxes),
+        *(_lines_of_text(boxes) if down else _texts(boxes)),
         *_selection(chosen),
         _targets(boxes),
     ]
@@ -101,16 +107,18 @@ def _line(
     return trace
 
 
-def _edges(edges: list[tuple[Box, Box, bool]]) -> list[dict[str, Any]]:
+def _edges(edges: list[tuple[Box, Box, bool]], down: bool) -> list[dict[str, Any]]:
     thin: Path = ([], [])
     bold: Path = ([], [])
     for parent, child, strong in edges:
         path = bold if strong else thin
         x0, y0, x1, y1 = parent.x + parent.width, parent.middle, child.x, child.middle
+        if down:
+            x0, y0, x1, y1 = parent.centre, parent.y + parent.height, child.centre, child.y
         for t in CURVE:
             ease = t * t * (3 - 2 * t)
-            path[0].append(round(x0 + (x1 - x0) * t, 1))
-            path[1].append(round(y0 + (y1 - y0) * ease, 1))
+            path[0].append(round(x0 + (x1 - x0) * (ease if down else t), 1))
+            path[1].append(round(y0 + (y1 - y0) * (t if down else ease), 1))
         path[0].append(None)
         path[1].append(None)
     out = []
@@ -183,6 +191,27 @@ def _texts(boxes: Sequence[Box]) -> list[dict[str, Any]]:
         places = [(box.x - 1, box.y + box.height + 9) for box in captioned]
         colours = [CAPTIONS.get(box.style, "muted") for box in captioned]
         out.append(_text(places, [box.caption for box in captioned], colours, "right", 11.5))
+    return out
+
+
+def _lines_of_text(boxes: Sequence[Box]) -> list[dict[str, Any]]:
+    """Label, number and caption of each box in centred lines from its top."""
+    out = []
+    lines: dict[str, list[tuple[float, float, str, str]]] = {"label": [], "number": [], "caption": []}
+    for box in boxes:
+        y = box.y + FIRST_LINE
+        label = f"<b>{box.label}</b>" if STYLES[box.style].bold else box.label
+        lines["label"].append((box.centre, y, label, STYLES[box.style].text))
+        if box.number:
+            y += LINE
+            lines["number"].append((box.centre, y, box.number, NUMBERS.get(box.style, "draft")))
+        if box.caption:
+            ink = STYLES[box.style].text if box.style == "final" else CAPTIONS.get(box.style, "muted")
+            lines["caption"].append((box.centre, y + LINE, box.caption, ink))
+    for name, size in (("label", 12), ("number", 12), ("caption", 10.5)):
+        if rows := lines[name]:
+            places = [(x, y) for x, y, _, _ in rows]
+            out.append(_text(places, [row[2] for row in rows], [row[3] for row in rows], "center", size))
     return out
 
 

@@ -6,6 +6,7 @@ token was drawn from. Every bar is an entry of a recorded distribution.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,26 @@ BAR_LENGTHS = {1: 300.0, 2: 260.0, 3: 190.0}  # of probability 1, by how many fr
 SHORTEST_BARS = 112.0
 ROW, BAR, TITLE, LEFT = 24.0, 12.0, 54.0, 4.0
 REST = -1
+LEAST_START = 1e-12  # a log scale starts no lower; what is smaller has no bar
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How long a probability's bar is: in proportion, or on a log scale that starts at ``start``."""
+
+    bars: float  # of probability 1, in pixels
+    start: float | None = None
+
+    def length(self, p: float) -> float:
+        if self.start is None:
+            return self.bars * p
+        return self.bars * (1 - math.log10(p) / math.log10(self.start)) if p > self.start else 0.0
+
+    def decades(self) -> list[float]:
+        """The powers of ten from the start of a log scale to 1."""
+        if self.start is None:
+            return []
+        return [10.0**power for power in range(round(math.log10(self.start)), 1)]
 
 
 @dataclass(frozen=True)
@@ -89,9 +110,23 @@ def _name(labels: dict[int, str], token: int) -> str:
     return plotly_token(name_of(labels, token), 12)
 
 
-def filmstrip(step: StepTrace, labels: dict[int, str], parent: int, told: int | None = None) -> Figure:
-    """The strip as a figure; a single frame where nothing was rejected."""
+def lowest(step: StepTrace, labels: dict[int, str], parent: int, told: int | None = None) -> float:
+    """The least probability or confidence above 0 in the strip; 1 in an empty one."""
+    shown = [p for frame in frames(step, labels, parent, told) for _, p in frame.entries]
+    return min((p for p in [*shown, *_confidences(step, parent).values()] if p > 0), default=1.0)
+
+
+def log_start(least: float) -> float:
+    """The power of ten below the least value, where a log scale starts."""
+    return max(10.0 ** (math.ceil(math.log10(least)) - 1), LEAST_START)
+
+
+def filmstrip(
+    step: StepTrace, labels: dict[int, str], parent: int, told: int | None = None, log: bool = False
+) -> Figure:
+    """The strip as a figure; a single frame where nothing was rejected. ``log``: bars on a log scale."""
     strip = frames(step, labels, parent, told)
+    start = log_start(lowest(step, labels, parent, told)) if log else None
     bars = BAR_LENGTHS.get(len(strip), SHORTEST_BARS)
     pitch = LABEL + bars + NUMBER + GAP
     rows = max((len(frame.entries) for frame in strip), default=1)
@@ -99,7 +134,8 @@ def filmstrip(step: StepTrace, labels: dict[int, str], parent: int, told: int | 
     height = TITLE + rows * ROW + 6
     canvas = Canvas()
     for index, frame in enumerate(strip):
-        drawing = _Drawing(canvas, labels, LEFT + index * pitch, bars)
+        drawing = _Drawing(canvas, labels, LEFT + index * pitch, Scale(bars, start))
+        drawing.grid(len(frame.entries))
         drawing.frame(frame, strip[index - 1] if index else None)
         if index == 0:
             drawing.confidences(frame, _confidences(step, parent))
@@ -116,7 +152,7 @@ def filmstrip(step: StepTrace, labels: dict[int, str], parent: int, told: int | 
         margin={"l": 0, "r": 0, "t": 0, "b": 0},
         dragmode=False,
         hovermode=False,
-        uirevision=f"{step.index}-{parent}",
+        uirevision=f"{step.index}-{parent}-{log}",
         meta={"pixels": True},
     )
 
@@ -129,12 +165,12 @@ def _confidences(step: StepTrace, parent: int) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """Where one frame goes: its left edge, and how long a bar of probability 1 is."""
+    """Where one frame goes: its left edge, and how long its bars are."""
 
     canvas: Canvas
     labels: dict[int, str]
     x: float
-    bars: float
+    scale: Scale
 
     @property
     def zero(self) -> float:
@@ -143,6 +179,16 @@ class _Drawing:
     @staticmethod
     def row(index: int) -> float:
         return TITLE + (index + 0.5) * ROW
+
+    def grid(self, rows: int) -> None:
+        """On a log scale a line at every power of ten; the first and the last with their numbers."""
+        decades = self.scale.decades()
+        for value in decades:
+            x = self.zero + self.scale.length(value)
+            self.canvas.bar(x, TITLE + rows * ROW / 2, 1, rows * ROW, "line")
+        for value in decades[:1] + decades[1:][-1:]:
+            x = self.zero + self.scale.length(value)
+            self.canvas.text(x - 4, TITLE - 5, three_digits(value), "muted", size=10.5)
 
     def frame(self, frame: Frame, before: Frame | None) -> None:
         """Title, note, and a row for each entry; a dotted outline shows how long its bar was before."""
@@ -156,20 +202,19 @@ class _Drawing:
             ink = _text_colour(frame, offered, struck or token == REST)
             self.canvas.text(self.zero - 3, y, text, ink, to="left", bold=offered)
             if was != p:
-                self.canvas.ghost(self.zero, y, self.bars * was, BAR)
+                self.canvas.ghost(self.zero, y, self.scale.length(was), BAR)
             if p > 0:
                 colour = frame.colour if offered else "rest" if token == REST else "target"
-                self.canvas.bar(self.zero, y, self.bars * p, BAR, colour)
-            end = self.zero + self.bars * max(p, was) + 1
+                self.canvas.bar(self.zero, y, self.scale.length(p), BAR, colour)
+            end = self.zero + self.scale.length(max(p, was)) + 1
             self.canvas.text(end, y, "out" if struck else three_digits(p), ink, bold=offered)
 
     def confidences(self, frame: Frame, draft: dict[int, float]) -> None:
         """A thin bar under each drafted token: what the draft thought of it."""
         for index, (token, _) in enumerate(frame.entries):
             if token in draft:
-                self.canvas.bar(
-                    self.zero, self.row(index) + BAR / 2 + 2.5, self.bars * draft[token], 3, "draft"
-                )
+                length = self.scale.length(draft[token])
+                self.canvas.bar(self.zero, self.row(index) + BAR / 2 + 2.5, length, 3, "draft")
 
 
 def _text_colour(frame: Frame, offered: bool, faint: bool) -> str:

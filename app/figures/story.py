@@ -61,6 +61,26 @@ class Story:
         return self.view is View.VERIFY and node in self.order
 
 
+def style(story: Story, node: int) -> str:
+    """Which of the boxes' styles a guess has by now."""
+    status = story.status(node)
+    if story.view is View.OUTCOME:
+        return "emitted" if status is Status.ACCEPTED else "passed_over"
+    return "draft" if status is None else status.value.replace(" ", "_")
+
+
+def alt(story: Story) -> str:
+    """The tree in one sentence, for those who do not see it."""
+    tree, told = story.step.tree, list(story.trials.values())
+    assert tree is not None
+    accepted = sum(trial.accepted for trial in told)
+    return (
+        f"Draft tree of step {story.step.index}, {story.view} view: {len(tree)} guesses in "
+        f"{max(tree.depth, default=0)} levels, {accepted} accepted, {len(told) - accepted} rejected. "
+        "Arrow keys walk from node to node."
+    )
+
+
 def caption(story: Story, node: int) -> str:
     """The test under a box: the draw against the accept probability."""
     trial = story.trials.get(node)

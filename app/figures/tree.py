@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from app import theme
 from app.figures.boxes import Box, draw_boxes
 from app.figures.layout import Placed, place
-from app.figures.story import Story, caption, hover
+from app.figures.story import Story, alt, caption, hover, style
+from app.figures.tree_down import no_tree_down, tree_down
 from app.labels import name_of, plotly_token
 from app.plotly_view import hidden_axis, make_figure
 from app.session import FINAL, Look, View
 from app.theme import three_digits
-from eagle.trace import ROOT, Status, StepTrace
+from eagle.trace import ROOT, StepTrace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -35,7 +36,9 @@ AROUND_LABEL = {True: 50, False: 58}  # what mark, number and padding take of a 
 def draft_tree(step: StepTrace, labels: dict[int, str], look: Look, root: int | None = None) -> Figure:
     """The tree of ``step`` as ``look`` tells it; ``root`` is the last token where the step has no tree."""
     if step.tree is None:
-        return _no_tree(step, labels, look, root)
+        return (no_tree_down if look.narrow else _no_tree)(step, labels, look, root)
+    if look.narrow:
+        return tree_down(step, labels, look)
     placed = place(step)
     pitch = min(max(ROOM // placed.columns, PITCHES[0]), PITCHES[1])
     low = len(step.tree) > MANY_NODES
@@ -89,27 +92,18 @@ def _box(
         mark = "●" if node == ROOT else theme.FINAL_LOOK.mark
         text = plotly_token(name_of(labels, token), room + 4)
         below = step.final.origin.value if node == FINAL and step.final is not None else ""
-        style = "root" if node == ROOT else "final"
         return Box(
             node,
             x,
             y,
             width,
             height,
-            style,
+            "root" if node == ROOT else "final",
             f"{mark} {text}",
             caption=below,
             hover=hover(story, labels, node),
         )
     status = story.status(node)
-    style = {
-        None: "draft",
-        Status.ACCEPTED: "accepted",
-        Status.REJECTED: "rejected",
-        Status.NOT_TESTED: "not_tested",
-    }[status]
-    if story.view is View.OUTCOME:
-        style = "emitted" if status is Status.ACCEPTED else "passed_over"
     mark = theme.STATUS_LOOKS[status].mark + " " if status is not None else ""
     tree = step.tree
     return Box(
@@ -118,7 +112,7 @@ def _box(
         y,
         width,
         height,
-        style,
+        style(story, node),
         mark + plotly_token(name_of(labels, tree.token[node]), room),
         number=three_digits(tree.confidence[node]),
         bar=tree.confidence[node],
@@ -153,7 +147,7 @@ def _figure(
     return make_figure(
         [*_headers(placed, pitch), *draw_boxes(boxes, edges, chosen)],
         height,
-        alt=_alt(step, story, len(boxes)),
+        alt=alt(story),
         min_width=int(width),
         xaxis=hidden_axis(range=[0, width]),
         yaxis=hidden_axis(range=[height, 0]),
@@ -161,7 +155,7 @@ def _figure(
         hovermode="closest",
         dragmode="zoom",
         uirevision=f"{step.index}-{story.view}",
-        meta={"focus": focus},
+        meta={"focus": focus, "down": False},
     )
 
 
@@ -185,17 +179,6 @@ def _headers(placed: Placed, pitch: int) -> list[dict[str, Any]]:
 
 def _ordinal(number: int) -> str:
     return {1: "1st", 2: "2nd", 3: "3rd"}.get(number, f"{number}th")
-
-
-def _alt(step: StepTrace, story: Story, count: int) -> str:
-    assert step.tree is not None
-    told = list(story.trials.values())
-    accepted = sum(trial.accepted for trial in told)
-    return (
-        f"Draft tree of step {step.index}, {story.view} view: {len(step.tree)} guesses in "
-        f"{max(step.tree.depth, default=0)} levels, {accepted} accepted, {len(told) - accepted} rejected. "
-        "Arrow keys walk from node to node."
-    )
 
 
 def _no_tree(step: StepTrace, labels: dict[int, str], look: Look, root: int | None) -> Figure:
@@ -231,4 +214,5 @@ def _no_tree(step: StepTrace, labels: dict[int, str], look: Look, root: int | No
         hovermode="closest",
         min_width=360,
         uirevision=str(step.index),
+        meta={"down": False},
     )

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.session import FINAL, Look, View, opening, step_of, telling_node, walk
+from app.figures.residual import lowest, parent_of
+from app.session import FINAL, Look, View, opening, step_of, telling_node, to_step, walk
 from app.theme import three_digits
 from app.to_lab import NOT_A_GUESS, lab_state
 from tests.browser.conftest import Server, Visitor
@@ -222,6 +223,124 @@ def test_a_phone_sees_everything_without_sideways_scrolling(visit: Any, theme: s
     ):
         assert page.locator(selector).first.bounding_box()["height"] > 40, selector
     visitor.save_shot(f"phone-{theme}")
+
+
+def grown(page: Any) -> str:
+    """Waits for the drawn tree; whether it grows ``down`` or to the ``right``."""
+    page.wait_for_selector("#tree .main-svg")
+    return "down" if page.evaluate("document.querySelector('#tree .fig').layout.meta.down") else "right"
+
+
+def test_a_phones_tree_grows_downwards_and_can_be_walked(visit: Any) -> None:
+    visitor = visit(viewport={"width": 400, "height": 800}, has_touch=True, is_mobile=True)
+    page = visitor.open("?run=first&step=5")
+    visitor.until_step(5)
+    page.wait_for_function("document.querySelector('#tree .fig').layout?.meta?.down === true")
+    look = to_step(FIRST, Look(narrow=True), 5)
+    page.focus("#tree .fig")
+    for key in ("ArrowUp", "ArrowDown", "ArrowRight", "Home", "ArrowDown"):
+        look = walk(FIRST, look, key)
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "(n) => new URL(location).searchParams.get('node') === String(n)", arg=look.node
+        )
+    tree = FIRST.steps[5].tree
+    assert tree is not None
+    visitor.click_node(tree.children(-1)[0])
+    page.wait_for_function("new URL(location).searchParams.get('node') === '0'")
+    visitor.save_shot("phone-tree")
+    drawn = page.evaluate("document.querySelector('#tree [data-drawn]').dataset.drawn")
+    page.click("#step-next")
+    visitor.until_step(6)
+    page.wait_for_function(
+        "(d) => document.querySelector('#tree [data-drawn]').dataset.drawn !== d", arg=drawn
+    )
+    assert grown(page) == "down"
+    page.set_viewport_size({"width": 900, "height": 800})
+    page.wait_for_function("document.querySelector('#tree .fig').layout?.meta?.down === false")
+    assert visitor.step() == 6, "turning the phone changes nothing else"
+
+
+def test_the_distributions_have_a_log_scale_on_demand(desk: Visitor) -> None:
+    visitor = desk
+    page = visitor.open()
+    look = opening(FIRST)
+    step = step_of(FIRST, look)
+    scale = "document.querySelector('#strip .fig').layout?.uirevision?.toString().split('-').pop()"
+    page.wait_for_function(f"{scale} === 'False'")
+    page.click("[data-act=log]")
+    page.wait_for_function(f"{scale} === 'True'")
+    least = lowest(step, FIRST.labels(), parent_of(step, look.node))
+    visitor.until("#strip-title", f"the lowest value here above 0 is {three_digits(least)}")
+    visitor.save_shot("log-scale")
+    page.click("#step-next")
+    page.wait_for_function(
+        f"(r) => {scale} === 'True' && document.querySelector('#strip .fig').layout.uirevision !== r", arg=""
+    )
+    page.click("[data-act=log]")
+    page.wait_for_function(f"{scale} === 'False'")
+
+
+PLAYING = "document.documentElement.dataset.playing"
+
+
+def test_play_goes_on_to_the_end_and_stops_there(desk: Visitor) -> None:
+    visitor = desk
+    last = len(FIRST.steps) - 1
+    page = visitor.open(f"?run=first&step={last - 2}")
+    visitor.until_step(last - 2)
+    page.click("[data-pace]:not(html)")
+    assert visitor.text(".pace") == "every .7 s"
+    page.click("[data-play=step]")
+    assert visitor.text("[data-play=step]") == "❚❚ pause"
+    visitor.until_step(last)
+    page.wait_for_function(f"{PLAYING} === undefined")
+    assert visitor.text("[data-play=step]") == "▶ play"
+
+
+def test_play_tells_the_trials_and_stops_with_the_story(desk: Visitor) -> None:
+    visitor = desk
+    page = visitor.open()
+    trials = len(step_of(FIRST, opening(FIRST)).trials)
+    page.click("[data-pace]:not(html)")
+    page.click("[data-play=story]")
+    for trial in range(1, trials + 1):
+        visitor.until(".story-at", f"trial {trial} of {trials}")
+    visitor.until(".story", "step through")
+    page.wait_for_function(f"{PLAYING} === undefined")
+    assert visitor.step() == FIRST.steps[opening(FIRST).step].index, "the step has stayed"
+
+
+def test_anything_that_moves_stops_play_and_so_does_a_hidden_page(desk: Visitor) -> None:
+    visitor = desk
+    page = visitor.open("?run=first&step=2")
+    visitor.until_step(2)
+
+    def play() -> None:
+        page.click("[data-play=step]")
+        page.wait_for_function(f"{PLAYING} === 'step'")
+
+    stops = (
+        lambda: page.click("[data-play=step]"),
+        lambda: page.keyboard.press("ArrowLeft"),
+        lambda: page.click("#step-previous"),
+        lambda: visitor.click_node(-1),
+        lambda: page.get_by_role("tab", name="Race").click(),
+    )
+    for stop in stops:
+        play()
+        stop()
+        page.wait_for_function(f"{PLAYING} === undefined")
+    page.get_by_role("tab", name="Explore").click()
+    play()
+    page.evaluate(
+        """Object.defineProperty(document, 'hidden', {configurable: true, get: () => true});
+        document.dispatchEvent(new Event('visibilitychange'));"""
+    )
+    page.wait_for_function(f"{PLAYING} === undefined")
+    before = visitor.step()
+    page.wait_for_timeout(1800)  # a pace and more: nothing is to happen, so there is no event to wait for
+    assert visitor.step() == before
 
 
 def test_zoom_is_kept_within_a_step_and_not_beyond(desk: Visitor) -> None:

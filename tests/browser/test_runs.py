@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Server, Visitor
-from tests.synthetic import synthetic_run
+from tests.synthetic import HOSTILE, synthetic_run
 
 pytestmark = pytest.mark.browser
 ANSWER = synthetic_run(seed=11, steps=9)
@@ -109,6 +109,73 @@ def test_export_and_import_round_trip(visit: Any, tmp_path: Path) -> None:
     other.until("#source", "imported run")
     other.until(".source-prompt", "<img")
     other.until("#note", "audit")
+
+
+def test_the_saved_page_shows_every_step_with_no_network(visit: Any, browser: Any, tmp_path: Path) -> None:
+    visitor = visit()
+    page = visitor.open("?run=hostile&step=2")
+    visitor.until(".source-prompt", "<img")
+    with page.expect_download() as caught:
+        page.click("#export-page")
+    saved = tmp_path / "run.html"
+    caught.value.save_as(saved)
+    visitor.until("#note", "All 9 steps; opens without a network.")
+    run = synthetic_run(seed=5, steps=8, labels=HOSTILE)
+    reader = Visitor(browser, saved.as_uri())
+    asked: list[str] = []
+    reader.context.on("request", lambda request: asked.append(request.url.split("?")[0]))
+    alone = reader.page
+    alone.goto(saved.as_uri())
+    alone.wait_for_selector("#tree .main-svg")
+    alone.wait_for_selector("#lengths .main-svg")
+    for index, step in enumerate(run.steps):
+        alone.evaluate(
+            """(n) => { const s = document.querySelector('.nav input'); s.value = n;
+                s.dispatchEvent(new Event('input', {bubbles: true})); }""",
+            index,
+        )
+        reader.until_step(step.index)
+        drawn = "document.querySelector('#tree .fig').layout.uirevision.toString().split('-')[0]"
+        alone.wait_for_function(f"(n) => {drawn} === String(n)", arg=step.index)
+    alone.keyboard.press("ArrowLeft")
+    reader.until_step(run.steps[-2].index)
+    alone.click("#step-next")
+    reader.until_step(run.steps[-1].index)
+    alone.click("[data-view=draft]")
+    alone.wait_for_selector("[data-view=draft][aria-selected=true]")
+    reader.save_shot("saved-page")
+    assert '<img src=x onerror="window.hacked=1">' in reader.text(".source-prompt")
+    assert alone.evaluate("window.hacked") is None
+    assert alone.evaluate("document.querySelectorAll('img, .fig a').length") == 0
+    assert asked == [saved.as_uri()], "the file itself and nothing else"
+    reader.context.close()
+    reader.check()
+
+
+def test_a_run_goes_on_while_its_tab_is_not_seen(desk: Visitor, server: Server) -> None:
+    visitor = desk
+    page = visitor.open()
+    lifecycle = page.context.new_cdp_session(page)
+    server.gate.clear()
+    try:
+        ask(visitor, "while you look elsewhere")
+        visitor.until("#source", "running")
+        page.get_by_role("tab", name="Rule lab").click()
+        page.wait_for_selector("#lab .stage", state="visible")
+        lifecycle.send("Page.setWebLifecycleState", {"state": "frozen"})
+    finally:
+        server.gate.set()
+    page.wait_for_timeout(1500)  # the run ends while the page sleeps; the page can not tell us
+    lifecycle.send("Page.setWebLifecycleState", {"state": "active"})
+    page.get_by_role("tab", name="Explore").click()
+    visitor.until("#note", "Done.")
+    visitor.until_step(9)
+    page.wait_for_function(
+        "document.querySelector('#tree .fig').layout?.uirevision?.toString().startsWith('9-')"
+    )
+    box = page.locator("#tree .main-svg").first.bounding_box()
+    assert box["width"] > 300, "drawn at full size, not at that of a hidden tab"
+    assert box["height"] > 40
 
 
 def test_a_file_that_is_no_trace_gets_one_sentence(desk: Visitor, tmp_path: Path) -> None:
