@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app import theme
+from app.figures.axes import number_axis
 from app.labels import name_of, plotly_token
 from app.plotly_view import make_figure
 from eagle.trace import ROOT, TreeTrace
@@ -44,8 +45,8 @@ def candidates(tree: TreeTrace | None, labels: dict[int, str]) -> Figure:
         alt=f"{len(kept)} candidates kept and {len(cut)} cut; the least value kept is {least:.3g}.",
         margin={"l": 62, "r": 12, "t": 26, "b": 40},
         hovermode="closest",
-        xaxis=_axis("level", range=[0.4, levels + 0.6], dtick=1, showgrid=False),
-        yaxis=_axis("value (log)", type="log", showgrid=True, exponentformat="power", nticks=6),
+        xaxis=number_axis("level", range=[0.4, levels + 0.6], dtick=1, showgrid=False),
+        yaxis=number_axis("value (log)", type="log", showgrid=True, exponentformat="power", nticks=6),
         shapes=[
             {
                 "type": "line",
@@ -109,18 +110,6 @@ def _dots(rows: list[Row], labels: dict[int, str], name: str) -> dict[str, Any]:
             "symbol": "circle" if kept else "circle-open",
             "color": theme.light("draft" if kept else "cut"),
         },
-    }
-
-
-def _axis(title: str, **more: Any) -> dict[str, Any]:
-    quiet = {"size": theme.SMALL_TEXT, "color": theme.light("muted")}
-    return {
-        "title": {"text": title, "font": quiet, "standoff": 6},
-        "tickfont": quiet,
-        "gridcolor": theme.light("line"),
-        "zeroline": False,
-        "fixedrange": True,
-        **more,
     }
 
 

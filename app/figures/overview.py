@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app import theme
+from app.figures.axes import number_axis
 from app.plotly_view import make_figure
 from app.theme import three_digits
 
@@ -183,17 +184,6 @@ def _chart(
     yaxis: dict[str, Any],
     **more: Any,
 ) -> Figure:
-    def axis(title: str, own: dict[str, Any], grid: bool) -> dict[str, Any]:
-        return {
-            "title": {"text": title, "font": {"size": 13, "color": theme.light("muted")}, "standoff": 8},
-            "tickfont": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-            "fixedrange": True,
-            "zeroline": False,
-            "showgrid": grid,
-            "gridcolor": theme.light("line"),
-            **own,
-        }
-
     return make_figure(
         traces,
         HEIGHT,
@@ -201,7 +191,7 @@ def _chart(
         margin={"l": 56, "r": 12, "t": 10, "b": 44},
         dragmode=False,
         hovermode="closest",
-        xaxis=axis(x_title, xaxis, False),
-        yaxis=axis(y_title, yaxis, True),
+        xaxis=number_axis(x_title, showgrid=False, **xaxis),
+        yaxis=number_axis(y_title, **yaxis),
         **more,
     )

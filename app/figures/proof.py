@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from app import theme
+from app.figures.axes import number_axis, upright_marks
 from app.labels import plotly_text, plotly_token
 from app.plotly_view import make_figure
 
@@ -130,44 +131,18 @@ def _bars(
 
 
 def _law(one: Comparison, rows: list[int], labels: Mapping[int, str]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "law",
-        "x": one.law[: len(rows)],
-        "y": rows,
-        "marker": {
-            "symbol": "line-ns",
-            "size": 27,
-            "color": theme.light("ink"),
-            "line": {"width": 2.5, "color": theme.light("ink")},
-        },
-        "hovertext": [
-            f"<b>{name(outcome, labels, one.merged, 40)}</b><br>the target’s exact law {law:.6g}"
-            f"<br>95% of sound experiments: {low:.4g} to {high:.4g}"
-            for outcome, law, low, high in zip(one.outcome, one.law, one.low, one.high, strict=True)
-        ][: len(rows)],
-        "hoverinfo": "text",
-        "cliponaxis": False,
-    }
+    words = [
+        f"<b>{name(outcome, labels, one.merged, 40)}</b><br>the target’s exact law {law:.6g}"
+        f"<br>95% of sound experiments: {low:.4g} to {high:.4g}"
+        for outcome, law, low, high in zip(one.outcome, one.law, one.low, one.high, strict=True)
+    ]
+    return upright_marks("law", one.law[: len(rows)], rows, words[: len(rows)], size=27)
 
 
 def _x_axis(found: list[Comparison]) -> dict[str, Any]:
     shown = len(found[0].law) - (1 if found[0].merged else 0)
     largest = max(max(one.share[:shown] + one.law[:shown] + one.high[:shown]) for one in found)
-    return {
-        "range": [0, 1.05 * largest],
-        "fixedrange": True,
-        "zeroline": False,
-        "gridcolor": theme.light("line"),
-        "nticks": 6,
-        "tickfont": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-        "title": {
-            "text": "share of the judgements",
-            "font": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-            "standoff": 8,
-        },
-    }
+    return number_axis("share of the judgements", range=[0, 1.05 * largest], nticks=6)
 
 
 def _alt(found: list[Comparison], labels: Mapping[int, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app import theme
+from app.figures.axes import number_axis, upright_marks
 from app.plotly_view import make_figure
 from app.race_view import NAMES
 
@@ -25,7 +26,7 @@ def step_cost(race: Race) -> Figure:
     names = [NAMES[meter.method] for meter in meters]
     traces = [_part(meters, names, *part) for part in PARTS]
     even = [meter for meter in meters if meter.break_even_ms is not None]
-    traces += _break_even(even) if even else []
+    traces += [_break_even(even)] if even else []
     longest = max(max(meter.step_ms or 0, meter.break_even_ms or 0) for meter in meters)
     return make_figure(
         traces,
@@ -34,7 +35,7 @@ def step_cost(race: Race) -> Figure:
         barmode="stack",
         bargap=0.45,
         margin={"l": 78, "r": 16, "t": TOP, "b": BOTTOM},
-        xaxis=_x_axis(longest),
+        xaxis=number_axis("milliseconds of one step", range=[0, longest * 1.06], nticks=6),
         yaxis={
             "autorange": "reversed",
             "fixedrange": True,
@@ -65,47 +66,15 @@ def _part(meters: list[Meter], names: list[str], field: str, word: str, colour: 
     }
 
 
-def _break_even(meters: list[Meter]) -> list[dict[str, Any]]:
+def _break_even(meters: list[Meter]) -> dict[str, Any]:
     """The mark a method's bar must not pass, with a word at it."""
     words = [
         f"τ {theme.three_digits(meter.tau or 0)}: up to {theme.three_digits(meter.break_even_ms or 0)} ms "
         "a step it is at least as fast as vanilla"
         for meter in meters
     ]
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "break even",
-            "x": [meter.break_even_ms for meter in meters],
-            "y": [NAMES[meter.method] for meter in meters],
-            "marker": {
-                "symbol": "line-ns",
-                "size": 34,
-                "line": {"width": 3, "color": theme.light("ink")},
-                "color": theme.light("ink"),
-            },
-            "hovertext": words,
-            "hoverinfo": "text",
-            "cliponaxis": False,
-        }
-    ]
-
-
-def _x_axis(longest: float) -> dict[str, Any]:
-    return {
-        "range": [0, longest * 1.06],
-        "fixedrange": True,
-        "zeroline": False,
-        "gridcolor": theme.light("line"),
-        "nticks": 6,
-        "tickfont": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-        "title": {
-            "text": "milliseconds of one step",
-            "font": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-            "standoff": 8,
-        },
-    }
+    rows = [NAMES[meter.method] for meter in meters]
+    return upright_marks("break even", [meter.break_even_ms for meter in meters], rows, words, size=34)
 
 
 def _alt(meters: list[Meter]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app import theme
+from app.figures.axes import number_axis
 from app.plotly_view import make_figure
 from eagle.trace import Origin, RunTrace
 
@@ -98,20 +99,7 @@ def _x_axis(index: list[int]) -> dict[str, Any]:
 
 
 def _y_axis(title: str, domain: list[float], top: float, **more: Any) -> dict[str, Any]:
-    return {
-        "domain": domain,
-        "range": [0, top * 1.05],
-        "fixedrange": True,
-        "zeroline": False,
-        "gridcolor": theme.light("line"),
-        "tickfont": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-        "title": {
-            "text": title,
-            "font": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-            "standoff": 6,
-        },
-        **more,
-    }
+    return number_axis(title, domain=domain, range=[0, top * 1.05], **more)
 
 
 def _band(index: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from app import theme
+from app.figures.axes import number_axis
 from app.plotly_view import make_figure
 
 if TYPE_CHECKING:
@@ -175,26 +176,13 @@ def _chosen(x: float, y: float, words: str) -> dict[str, Any]:
 
 
 def _figure(traces: list[dict[str, Any]], x: str, y: str, *, alt: str, yaxis: dict[str, Any]) -> Figure:
-    def axis(title: str) -> dict[str, Any]:
-        return {
-            "fixedrange": True,
-            "zeroline": False,
-            "gridcolor": theme.light("line"),
-            "tickfont": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-            "title": {
-                "text": title,
-                "font": {"size": theme.SMALL_TEXT, "color": theme.light("muted")},
-                "standoff": 6,
-            },
-        }
-
     return make_figure(
         traces,
         HEIGHT,
         alt=alt,
         margin={"l": 52, "r": 62, "t": 12, "b": 42},
-        xaxis={**axis(x), "rangemode": "tozero", "nticks": 7},
-        yaxis={**axis(y), "nticks": 6, **yaxis},
+        xaxis=number_axis(x, rangemode="tozero", nticks=7),
+        yaxis=number_axis(y, nticks=6, **yaxis),
         dragmode=False,
         hovermode="closest",
         uirevision="width",
