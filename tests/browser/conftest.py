@@ -1,5 +1,7 @@
 """One server with recorded runs on a free loopback port, and a browser that can reach nothing else.
 
+They live as long as the tests of this folder, not longer: an open page keeps a core busy.
+
 The browser is Chromium from the environment variable CHROMIUM or from the path. Without one these tests
 are skipped on a developer's machine and fail in continuous integration (CI is set there).
 """
@@ -87,7 +89,7 @@ def launch(runner: Any, gallery: Gallery) -> tuple[Any, str]:
     return demo, url.rstrip("/")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
     folder = tmp_path_factory.mktemp("traces")
     runs = {
@@ -108,7 +110,7 @@ def wait_at(gate: threading.Event) -> None:
     gate.wait(20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(gallery: Gallery) -> Iterator[Server]:
     gate = threading.Event()
     gate.set()
@@ -131,7 +133,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
@@ -217,7 +219,7 @@ class Visitor:
             self.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tiny(browser: Any, gallery: Gallery) -> Iterator[Visitor]:
     """One visitor of the Race and Proof tabs with a tiny live pair, for all the tests that need a model."""
     from tests.browser.tiny_page import visitor_of_tiny_page
@@ -226,7 +228,7 @@ def tiny(browser: Any, gallery: Gallery) -> Iterator[Visitor]:
         yield visitor
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def reader(browser: Any, server: Server) -> Iterator[Visitor]:
     visitor = Visitor(browser, server.url)
     yield visitor
