@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from app import ask, lab_view, library, live, pair_menu, session, to_lab
-from app.crowd import LIVE_AT_ONCE
+from app.events import LIVE, QUICK, buttons, visitor_of, wire_stop
 from app.gallery import Gallery
 from app.notes import note_line
 from app.pair_holder import State
@@ -24,7 +24,6 @@ from app.view import Parts, actions, build_parts, render, updates
 from eagle.settings import SettingsError
 
 SCREEN = "window.eaglePage.watchScreen(trigger); // 'act'"
-QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
 
 @dataclass(frozen=True)
@@ -149,18 +148,17 @@ def _run_events(
 ) -> None:
     """Run, Stop, and the end of a visit. The run writes the visit; what is selected stays the visitor's."""
     names = [field.name for field in fields(asked.form)]
-    ready = [gr.update(visible=True), gr.update(visible=False)]
 
     def start(look: Look) -> list[Any]:
         fresh = session.kept(look, Look(follow=True))
-        return [*reversed(ready), note_line("Waiting for its turn…"), fresh]
+        return [*buttons(running=True), note_line("Waiting for its turn…"), fresh]
 
     def go(request: gr.Request, *values: Any) -> Iterator[list[Any]]:
         given = dict(zip(names, values, strict=True))
         try:
             settings = ask.settings_from(given)
         except SettingsError as error:
-            yield [gr.skip(), note_line(str(error), fault=True), gr.skip(), *ready]
+            yield [gr.skip(), note_line(str(error), fault=True), gr.skip(), *buttons(running=False)]
             return
         events = live.run_events(
             runner, str(given["prompt"] or ""), settings, visitor_of(request), bool(given["compare"])
@@ -169,29 +167,18 @@ def _run_events(
             visit, mark = (
                 (gr.skip(), gr.skip()) if event.visit is None else (event.visit, f"{settings.seed} {count}")
             )
-            buttons = ready if event.over else [gr.skip(), gr.skip()]
-            yield [visit, note_line(event.note, event.fault), mark, *buttons]
+            both = buttons(running=False) if event.over else [gr.skip(), gr.skip()]
+            yield [visit, note_line(event.note, event.fault), mark, *both]
 
     for trigger in (asked.run.click, asked.form.prompt.submit):
         trigger(start, look_state, [asked.run, asked.stop, asked.note, look_state], **QUICK).then(
             go,
             asked.form.inputs(),
             [visit_state, asked.note, tick, asked.run, asked.stop],
-            show_progress="hidden",
-            concurrency_limit=LIVE_AT_ONCE,  # they wait in the runner's line, which tells their place
-            concurrency_id="model",
-            api_visibility="private",
+            **LIVE,
         )
 
-    def halt(request: gr.Request) -> None:
-        runner.stop(visitor_of(request))
-
-    asked.stop.click(halt, None, None, **QUICK)
-
-
-def visitor_of(request: gr.Request) -> str:
-    """The browser session's name, which stops only its own runs."""
-    return request.session_hash or "nobody"
+    wire_stop(runner, asked.stop)
 
 
 def _loading_events(demo: gr.Blocks, runner: RunSource, asked: Ask) -> None:

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from app import faults
-from app.explore import LIVE_AT_ONCE, visitor_of
+from app.events import LIVE, QUICK, buttons, visitor_of, wire_stop
 from app.jobs import Said, carry_out
 from app.notes import note_line
 
 if TYPE_CHECKING:
     from app.jobs import Job
     from app.runner import RunSource
-
-QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
 
 @dataclass(frozen=True)
@@ -57,24 +55,23 @@ def wire(
     inputs: list[Any],
     job_from: Callable[[list[Any]], Job],
     show: Callable[[Any], Show],
-    buttons: Buttons,
+    parts: Buttons,
     outputs: list[Any],
 ) -> None:
     """Start does the job that ``job_from`` makes of the inputs' values; ``show`` says what an item changes.
 
     ``job_from`` may raise errors with one plain sentence. A stopped job leaves what was shown last.
     """
-    ready = [gr.update(visible=True), gr.update(visible=False)]
     unchanged = [gr.skip()] * len(outputs)
 
     def start() -> list[Any]:
-        return [*reversed(ready), note_line("Waiting for its turn…")]
+        return [*buttons(running=True), note_line("Waiting for its turn…")]
 
     def go(request: gr.Request, *values: Any) -> Iterator[list[Any]]:
         try:
             job = job_from(list(values))
         except Exception as error:
-            yield [*ready, note_line(faults.sentence(error), fault=True), *unchanged]
+            yield [*buttons(running=False), note_line(faults.sentence(error), fault=True), *unchanged]
             return
         last = Said("Stopped.")
         for item in carry_out(runner, job, visitor_of(request)):
@@ -84,22 +81,15 @@ def wire(
             elif now.values is not None:
                 yield [gr.skip(), gr.skip(), gr.skip(), *now.values]
             last = now.said if now.said and now.said.fault else Said("Done." if now.over else "Stopped.")
-        yield [*ready, line(last), *unchanged]
+        yield [*buttons(running=False), line(last), *unchanged]
 
-    buttons.go.click(start, None, [buttons.go, buttons.stop, buttons.note], **QUICK).then(
+    parts.go.click(start, None, [parts.go, parts.stop, parts.note], **QUICK).then(
         go,
         inputs,
-        [buttons.go, buttons.stop, buttons.note, *outputs],
-        show_progress="hidden",
-        concurrency_limit=LIVE_AT_ONCE,  # they wait in the runner's line, which tells their place
-        concurrency_id="model",
-        api_visibility="private",
+        [parts.go, parts.stop, parts.note, *outputs],
+        **LIVE,
     )
-
-    def halt(request: gr.Request) -> None:
-        runner.stop(visitor_of(request))
-
-    buttons.stop.click(halt, None, None, **QUICK)
+    wire_stop(runner, parts.stop)
 
 
 def line(said: Said) -> str:

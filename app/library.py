@@ -9,12 +9,12 @@ from typing import Any
 import gradio as gr
 
 from app import files, page_file, session
+from app.events import QUICK
 from app.gallery import Gallery
 from app.notes import note_line
 from app.session import Look, Source, Visit
 from app.view import Parts, updates
 
-QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 TAKE_FILE = "() => { setTimeout(() => document.getElementById('saved-file').click(), 50); }"
 
 

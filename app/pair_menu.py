@@ -18,7 +18,6 @@ from app.runner import RunSource
 from eagle.trace import ModelInfo, PairInfo
 
 OTHER = "another pair, by its hub ids"
-QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
 
 def build(runner: RunSource, policy: Policy, method: gr.Dropdown) -> gr.HTML:
