@@ -280,7 +280,7 @@ def _shown_otherwise(look: Look, event: dict[str, object]) -> Look:
     if kind == "view" and event.get("view") in set(View):
         return to_view(look, View(str(event["view"])))
     if kind == "screen":
-        return replace(look, narrow=event.get("narrow") in (True, "true"))
+        return replace(look, narrow=event.get("narrow") is True or event.get("narrow") == "true")
     if kind == "log":
         return replace(look, log=not look.log)
     return replace(look, cut=not look.cut) if kind == "cut" else look

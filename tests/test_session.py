@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,11 +16,13 @@ from app.session import (
     act,
     drawn_order,
     from_query,
+    kept,
     newest,
     opening,
     step_of,
     story_length,
     telling_node,
+    walk,
 )
 from eagle.trace import ROOT, RunTrace, Status
 from tests.synthetic import synthetic_run
@@ -174,3 +177,26 @@ def test_no_event_leads_outside_the_run(events: list[dict[str, Any]]) -> None:
     for event in events:
         look = act(RUN, look, event)
         assert is_possible(RUN, look)
+
+
+def test_where_the_tree_grows_down_the_arrow_keys_turn_with_it() -> None:
+    look = opening(RUN)
+    turned = {
+        "ArrowUp": "ArrowLeft",
+        "ArrowLeft": "ArrowUp",
+        "ArrowDown": "ArrowRight",
+        "ArrowRight": "ArrowDown",
+    }
+    for key, same in {**turned, "Home": "Home", "End": "End"}.items():
+        assert walk(RUN, replace(look, narrow=True), key) == replace(walk(RUN, look, same), narrow=True)
+
+
+def test_the_scale_and_the_screens_width_are_ways_to_show_the_same() -> None:
+    look = opening(RUN)
+    assert act(RUN, look, {"act": "log"}) == replace(look, log=True)
+    assert act(RUN, replace(look, log=True), {"act": "log"}) == look
+    for narrow in (True, "true"):
+        assert act(RUN, look, {"act": "screen", "narrow": narrow}) == replace(look, narrow=True)
+    for wide in (False, "false", None, 1, "<b>"):
+        assert act(RUN, replace(look, narrow=True), {"act": "screen", "narrow": wide}) == look
+    assert kept(Look(step=3, log=True, narrow=True), look) == replace(look, log=True, narrow=True)
