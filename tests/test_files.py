@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,20 @@ def test_an_exported_run_comes_back_the_same() -> None:
         path = export_trace(run)
         assert path.name == f"trace-eagle2-seed-{run.seed}.json"
         assert import_trace(path).run.to_json() == run.to_json()
+
+
+def test_saved_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old, fresh = export_trace(RUN), export_trace(RUN)
+    mine = tmp_path / "someone-elses"
+    mine.mkdir()
+    for folder in (old.parent, mine):
+        os.utime(folder, (0, 0))
+    last = export_trace(RUN)
+    assert not old.exists()
+    assert mine.exists()
+    assert fresh.exists()
+    assert last.exists()
 
 
 @pytest.mark.parametrize(
