@@ -115,7 +115,8 @@ def _numbers(step: StepTrace, look: Look) -> str:
         return ""
     confidence = '<span class="swatch swatch-draft"></span>number and bar: the draft’s confidence'
     p = '<span class="swatch swatch-target"></span>bar: the target’s probability'
-    return f'<span class="tree-numbers">{confidence}{"" if look.view is View.DRAFT else p}</span>'
+    test = "; last line: the draw against the accept probability" if look.narrow else ""
+    return f'<span class="tree-numbers">{confidence}{"" if look.view is View.DRAFT else p + test}</span>'
 
 
 def _story(step: StepTrace, look: Look) -> str:

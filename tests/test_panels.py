@@ -52,7 +52,11 @@ def every_panel(run: RunTrace) -> list[str]:
         nodes = [ROOT, FINAL, *range(len(step.tree) if step.tree else 0)]
         made += [node_panel(run, step, labels, node) for node in nodes]
         made += [controls.nav(run, Look(step=index)), panels.status_counts(step)]
-        made += [controls.views(run, Look(step=index, view=view)) for view in View]
+        made += [
+            controls.views(run, Look(step=index, view=view, narrow=narrow))
+            for view in View
+            for narrow in (False, True)
+        ]
         made += [controls.strip_title(step, labels, ROOT, Look(log=log)) for log in (False, True)]
         made.append(panels.answer(run, index, 0, running=True))
     made += [controls.source_line(Visit(run)), panels.meters(run, run, live=True)]
