@@ -10,6 +10,7 @@ and never wait for it.
 import inspect
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ import gradio as gr
 
 from app import api_rules, faults
 from app.crowd import LIVE_AT_ONCE, REPEAT_MARK
-from app.runner import Decoding, RunSource, vanilla_of
+from app.runner import RunSource, vanilla_of
 from eagle.settings import Settings
 from eagle.trace import RunTrace
 
@@ -25,31 +26,48 @@ MethodName = Literal["eagle2", "vanilla", "chain", "eagle1"]
 RuleWord = Literal["eagle2", "misreading", "chain", "eagle1", "vanilla"]
 Answer = dict[str, Any]
 WITHOUT_MODEL_AT_ONCE = 8
+# What every parameter means, wherever it appears; :func:`answering` puts it under the endpoint's description.
+PARAMETERS = {
+    "prompt": "The question or text to go on from, up to 32,000 characters.",
+    "method": "eagle2 (dynamic draft tree), eagle1, chain, or vanilla (no draft).",
+    "temperature": "From 0 (always the most likely token) to 2.",
+    "top_p": "Keep the most likely tokens that together have this probability; above 0, at most 1.",
+    "top_k": "Keep only so many most likely tokens; 0 keeps all.",
+    "seed": "A whole number from 0 to 4294967295, or null for a fresh one, which is returned.",
+    "max_new_tokens": "The most tokens to add.",
+    "tree": 'TOTAL/DEPTH/WIDTH of the draft tree, such as 12/4/4, or "auto" or "paper".',
+    "with_trace": "Whether the whole record comes too, as the page saves it and /audit reads it.",
+    "target": "The target's probabilities, 2 to 64 numbers that sum to 1 (2 to 8 for chain and eagle1).",
+    "draft": "The draft's probabilities, as many; null takes the target's.",
+    "rule": "eagle2, misreading, chain, eagle1 or vanilla.",
+    "k": "How many candidates are offered.",
+    "order": "For eagle2 and misreading a fixed list of positions instead of the draft's top k.",
+    "draws": "How many, up to 100,000.",
+    "trace": "The JSON text of a saved run, or the object it stands for.",
+}
 
 
 def build(runner: RunSource) -> None:
     """Adds the endpoints to the open Blocks context."""
-    decode, generate, compare = _live_endpoints(runner)
-    for function in (decode, generate, compare):
-        gr.api(
-            _answering(function),
-            api_name=function.__name__,
-            concurrency_limit=LIVE_AT_ONCE,
-            concurrency_id="model",
-        )
+    live = Live(runner)
+    for function in (live.decode, live.generate, live.compare):
+        _add(function, LIVE_AT_ONCE, "model")
     for plain in (law, simulate, audit):
-        gr.api(
-            _answering(plain),
-            api_name=plain.__name__,
-            concurrency_limit=WITHOUT_MODEL_AT_ONCE,
-            concurrency_id="rules",
-        )
+        _add(plain, WITHOUT_MODEL_AT_ONCE, "rules")
 
 
-def _live_endpoints(runner: RunSource) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """The three endpoints that decode."""
+def _add(function: Callable[..., Any], at_once: int, line: str) -> None:
+    gr.api(answering(function), api_name=function.__name__, concurrency_limit=at_once, concurrency_id=line)
+
+
+class Live:
+    """The endpoints that decode. Their runs stand in ``runner``'s line."""
+
+    def __init__(self, runner: RunSource) -> None:
+        self._runner = runner
 
     def decode(
+        self,
         prompt: str,
         method: MethodName = "eagle2",
         temperature: float = 0.7,
@@ -65,19 +83,9 @@ def _live_endpoints(runner: RunSource) -> tuple[Callable[..., Any], Callable[...
         Each item has a "kind": "waiting" with "words" while other runs come first, then one "step" a
         decoding step with its draft tree, every trial (accept probability, draw, verdict) and the text
         so far, at last "done" with the summary.
-
-        Args:
-            prompt: The question or text to go on from, up to 32,000 characters.
-            method: eagle2 (dynamic draft tree), eagle1, chain, or vanilla (no draft).
-            temperature: From 0 (always the most likely token) to 2.
-            top_p: Keep the most likely tokens that together have this probability; above 0, at most 1.
-            top_k: Keep only so many most likely tokens; 0 keeps all.
-            seed: A whole number from 0 to 4294967295, or null for a fresh one, which is returned.
-            max_new_tokens: The most tokens to add.
-            tree: TOTAL/DEPTH/WIDTH of the draft tree, such as 12/4/4, or "auto" or "paper".
         """
         settings = _settings(method, temperature, top_p, top_k, seed, max_new_tokens, tree)
-        decoding = runner.begin(_text(prompt), settings, _visitor(request))
+        decoding = self._runner.begin(_text(prompt), settings, _visitor(request))
         for words in decoding.waiting():
             yield {"kind": "waiting", "words": words}
         text = ""
@@ -87,6 +95,7 @@ def _live_endpoints(runner: RunSource) -> tuple[Callable[..., Any], Callable[...
         yield {"kind": "done", **_summary(decoding.trace(), decoding.note)}
 
     def generate(
+        self,
         prompt: str,
         method: MethodName = "eagle2",
         temperature: float = 0.7,
@@ -98,26 +107,14 @@ def _live_endpoints(runner: RunSource) -> tuple[Callable[..., Any], Callable[...
         with_trace: bool = False,
         request: gr.Request | None = None,
     ) -> Answer:
-        """Decode a prompt and return the text with its numbers: τ, tokens per second, target passes, origins.
-
-        Args:
-            prompt: The question or text to go on from, up to 32,000 characters.
-            method: eagle2 (dynamic draft tree), eagle1, chain, or vanilla (no draft).
-            temperature: From 0 (always the most likely token) to 2.
-            top_p: Keep the most likely tokens that together have this probability; above 0, at most 1.
-            top_k: Keep only so many most likely tokens; 0 keeps all.
-            seed: A whole number from 0 to 4294967295, or null for a fresh one, which is returned.
-            max_new_tokens: The most tokens to add.
-            tree: TOTAL/DEPTH/WIDTH of the draft tree, such as 12/4/4, or "auto" or "paper".
-            with_trace: Whether the whole record comes too, as the page saves it and /audit reads it.
-        """
+        """Decode a prompt; give the text with its numbers: τ, tokens per second, target passes, origins."""
         settings = _settings(method, temperature, top_p, top_k, seed, max_new_tokens, tree)
-        decoding = runner.begin(_text(prompt), settings, _visitor(request))
-        run = _to_the_end(decoding)
+        run, note = self._to_the_end(prompt, settings, _visitor(request))
         whole = {"trace": run.to_json()} if with_trace is True else {}
-        return {**_summary(run, decoding.note), **whole}
+        return {**_summary(run, note), **whole}
 
     def compare(
+        self,
         prompt: str,
         temperature: float = 0.0,
         seed: int | None = None,
@@ -128,21 +125,19 @@ def _live_endpoints(runner: RunSource) -> tuple[Callable[..., Any], Callable[...
         """Decode a prompt with EAGLE-2, then plainly with the same seed and length; give both and a speedup.
 
         Speeds are measured in these two runs on this server. Overhead ω is τ / speedup - 1.
-
-        Args:
-            prompt: The question or text to go on from, up to 32,000 characters.
-            temperature: From 0 (always the most likely token) to 2.
-            seed: A whole number from 0 to 4294967295, or null for a fresh one, which is returned.
-            max_new_tokens: The most tokens to add.
-            tree: TOTAL/DEPTH/WIDTH of the draft tree, such as 12/4/4, or "auto" or "paper".
         """
         settings = _settings("eagle2", temperature, 1.0, 0, seed, max_new_tokens, tree)
-        text, visitor = _text(prompt), _visitor(request)
-        run = _to_the_end(first := runner.begin(text, settings, visitor))
-        plain = _to_the_end(second := runner.begin(text, vanilla_of(settings, run), visitor))
-        return compared(run, plain, first.note, second.note)
+        visitor = _visitor(request)
+        run, note = self._to_the_end(prompt, settings, visitor)
+        plain, plain_note = self._to_the_end(prompt, vanilla_of(settings, run), visitor)
+        return compared(run, plain, note, plain_note)
 
-    return decode, generate, compare
+    def _to_the_end(self, prompt: Any, settings: Settings, visitor: str) -> tuple[RunTrace, str]:
+        """A whole run, and the note on where it comes from."""
+        decoding = self._runner.begin(_text(prompt), settings, visitor)
+        for _ in decoding:
+            pass
+        return decoding.trace(), decoding.note
 
 
 def law(
@@ -156,13 +151,6 @@ def law(
 
     For every sound rule the total variation is 0. The misreading (dividing a fixed list's target
     probability by its confidence) is biased: target and draft [0.51, 0.49], k 1, gives 0.49.
-
-    Args:
-        target: The target's probabilities, 2 to 64 numbers that sum to 1 (2 to 8 for chain and eagle1).
-        draft: The draft's probabilities, as many; null takes the target's.
-        rule: eagle2, misreading, chain, eagle1 or vanilla.
-        k: How many candidates are offered.
-        order: For eagle2 and misreading a fixed list of positions instead of the draft's top k.
     """
     return api_rules.law(target, draft, rule, k, order)
 
@@ -176,26 +164,12 @@ def simulate(
     draws: int = 10_000,
     seed: int | None = None,
 ) -> Answer:
-    """Draw many tokens under an acceptance rule and test the counts against the target's distribution.
-
-    Args:
-        target: The target's probabilities, 2 to 64 numbers that sum to 1 (2 to 8 for chain and eagle1).
-        draft: The draft's probabilities, as many; null takes the target's.
-        rule: eagle2, misreading, chain, eagle1 or vanilla.
-        k: How many candidates are offered.
-        order: For eagle2 and misreading a fixed list of positions instead of the draft's top k.
-        draws: How many, up to 100,000.
-        seed: A whole number from 0 to 4294967295, or null for a fresh one, which is returned.
-    """
+    """Draw many tokens under an acceptance rule and test the counts against the target's distribution."""
     return api_rules.simulate(target, draft, rule, k, order, draws, seed)
 
 
 def audit(trace: str) -> Answer:
-    """Derive every verdict of a recorded run again, independently of the decoder, and list what is wrong.
-
-    Args:
-        trace: The JSON text of a saved run, or the object it stands for.
-    """
+    """Derive every verdict of a recorded run again, independently of the decoder, and list what is wrong."""
     return api_rules.audit(trace)
 
 
@@ -237,12 +211,6 @@ def _summary(run: RunTrace, note: str) -> Answer:
     }
 
 
-def _to_the_end(decoding: Decoding) -> RunTrace:
-    for _ in decoding:
-        pass
-    return decoding.trace()
-
-
 def _settings(
     method: Any, temperature: Any, top_p: Any, top_k: Any, seed: Any, max_new_tokens: Any, tree: Any
 ) -> Settings:
@@ -263,28 +231,37 @@ def _visitor(request: gr.Request | None) -> str:
     return f"{session}{REPEAT_MARK}{uuid.uuid4().hex[:12]}"
 
 
-def _answering(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with every fault as a gradio error of one sentence, and its results typed as objects."""
+def answering(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as an endpoint: faults are gradio errors of one sentence, results are objects.
+
+    Its parameters are described as :data:`PARAMETERS` has it.
+    """
     if inspect.isgeneratorfunction(function):
 
         @wraps(function)
         def stream(*args: Any, **kwargs: Any) -> Iterator[Answer]:
-            try:
+            with _faults_told():
                 yield from function(*args, **kwargs)
-            except Exception as error:
-                raise gr.Error(faults.sentence(error), print_exception=False) from None
 
         answer: Callable[..., Any] = stream
     else:
 
         @wraps(function)
         def once(*args: Any, **kwargs: Any) -> Answer:
-            try:
+            with _faults_told():
                 return function(*args, **kwargs)
-            except Exception as error:
-                raise gr.Error(faults.sentence(error), print_exception=False) from None
 
         answer = once
     typed = inspect.signature(function).replace(return_annotation=Answer)
     answer.__signature__ = typed  # type: ignore[attr-defined]
+    lines = [f"    {name}: {PARAMETERS[name]}" for name in typed.parameters if name in PARAMETERS]
+    answer.__doc__ = "\n".join([inspect.getdoc(function) or "", "", "Args:", *lines])
     return answer
+
+
+@contextmanager
+def _faults_told() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise gr.Error(faults.sentence(error), print_exception=False) from None
