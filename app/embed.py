@@ -16,7 +16,8 @@ from typing import Any
 from app import session, theme
 from app.gallery import Gallery
 from app.labels import html_text
-from app.session import Look, Source, Visit
+from app.library import first_visit, recorded_visit
+from app.session import Look, Visit
 from app.view import cut_shown, values
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -56,12 +57,8 @@ def asked_look(gallery: Gallery, query: Mapping[str, str]) -> tuple[Visit, Look]
     ``act`` and what belongs to it are an event on top of the rest (see :func:`app.session.act`).
     """
     given = {key: value[:MOST_QUERY] for key, value in query.items()}
-    name = given.get("run", "")
-    run = gallery.read(name)
-    if run is None:
-        name = gallery.names()[0]
-        run = gallery.read(name)
-    assert run is not None
+    visit = recorded_visit(gallery, given.get("run")) or first_visit(gallery)
+    run = visit.run
     look = session.from_query(run, given)
     if given.get("shown", "").isascii() and given.get("shown", "").isdigit():
         look = replace(look, shown=min(int(given["shown"][:4]), 999))
@@ -70,7 +67,7 @@ def asked_look(gallery: Gallery, query: Mapping[str, str]) -> tuple[Visit, Look]
     if "act" in given:
         event: dict[str, object] = {key.removeprefix("on."): value for key, value in given.items()}
         look = session.act(run, look, event)
-    return Visit(run, Source.RECORDED, name=name), look
+    return visit, look
 
 
 def state(gallery: Gallery, query: Mapping[str, str]) -> dict[str, Any]:

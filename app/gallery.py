@@ -8,6 +8,7 @@ from pathlib import Path
 from eagle.trace import RunTrace
 
 TRACES = Path(__file__).resolve().parent.parent / "assets" / "traces"
+PLAIN = "plain"  # folder in it: plain decoding of the same prompts, timed in turns with them
 FIRST = "first"  # the run of the first paint, where there is one of this name
 
 
@@ -26,6 +27,8 @@ class Gallery:
     def __init__(self, folder: Path = TRACES) -> None:
         self._entries = {path.stem: path for path in sorted(folder.glob("*.json"))}
         self._titles: dict[str, str] = {}
+        self._plain = {path.stem: path for path in (folder / PLAIN).glob("*.json")}
+        self._baselines: dict[str, RunTrace] = {}
         self._runs: dict[str, RunTrace] = {}  # frozen, so every visitor may be shown the same
 
     def names(self) -> list[str]:
@@ -38,6 +41,13 @@ class Gallery:
         if path is not None and name not in self._runs:
             self._runs[name] = RunTrace.from_json(path.read_bytes())
         return self._runs.get(name)
+
+    def baseline(self, name: str) -> RunTrace | None:
+        """Plain decoding of the same prompt, recorded in turns with the run; None where there is none."""
+        path = self._plain.get(name)
+        if path is not None and name not in self._baselines:
+            self._baselines[name] = RunTrace.from_json(path.read_bytes())
+        return self._baselines.get(name)
 
     def menu(self) -> list[Recorded]:
         """What there is, with titles."""

@@ -20,10 +20,17 @@ TAKE_FILE = "() => { setTimeout(() => document.getElementById('saved-file').clic
 
 def first_visit(gallery: Gallery) -> Visit:
     """The recorded run of the first paint."""
-    name = gallery.names()[0]
-    run = gallery.read(name)
-    assert run is not None
-    return Visit(run=run, source=Source.RECORDED, name=name)
+    visit = recorded_visit(gallery, gallery.names()[0])
+    assert visit is not None
+    return visit
+
+
+def recorded_visit(gallery: Gallery, name: str | None) -> Visit | None:
+    """A recorded run by its name, beside the plain decoding that was recorded with it."""
+    run = gallery.read(name) if name else None
+    if run is None or name is None:
+        return None
+    return Visit(run, Source.RECORDED, name=name, baseline=gallery.baseline(name))
 
 
 @dataclass(frozen=True)
@@ -78,11 +85,10 @@ def wire(
         return [gr.skip(), line, *(gr.skip() for _ in range(len(outputs) - 2))]
 
     def on_menu(name: str | None, before: Look) -> list[Any]:
-        run = gallery.read(name) if name else None
-        if run is None:
+        visit = recorded_visit(gallery, name)
+        if visit is None:
             return nothing()
-        visit = Visit(run, Source.RECORDED, name=name)
-        return show(visit, before, session.opening(run), "A recorded run.")
+        return show(visit, before, session.opening(visit.run), "A recorded run.")
 
     def on_upload(path: str | None, before: Look) -> list[Any]:
         if not path:
@@ -96,12 +102,12 @@ def wire(
 
     def on_link(before: Look, request: gr.Request) -> list[Any]:
         asked = dict(request.query_params)
-        run = gallery.read(asked["run"]) if "run" in asked else None
-        if "run" in asked and run is None:
+        named = recorded_visit(gallery, asked.get("run"))
+        if "run" in asked and named is None:
             return nothing("The link names a recorded run that is not here; this is another one.")
-        if run is None and "step" not in asked:
+        if named is None and "step" not in asked:
             return nothing()
-        visit = Visit(run, Source.RECORDED, name=asked["run"]) if run is not None else first_visit(gallery)
+        visit = named or first_visit(gallery)
         look = session.from_query(visit.run, asked)
         return show(visit, before, look, "A recorded run, opened from a link.")
 

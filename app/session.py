@@ -32,7 +32,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True)
 class Visit:
-    """The run on screen. ``baseline`` is a vanilla run of the same prompt made in this visit."""
+    """The run on screen. ``baseline``: plain decoding of its prompt, right after it or in turns with it."""
 
     run: RunTrace
     source: Source = Source.RECORDED

@@ -18,7 +18,6 @@ from app.node_panel import node_panel
 from app.overview import overview
 from app.plotly_view import figure_value, plotly_view
 from app.session import Look, Source, View, Visit
-from eagle.trace import RunTrace
 
 ACTIONS = "window.eaglePage.mountActions(element, trigger, watch); // 'act'"
 LINK = "watch('value', () => window.eaglePage.setQuery(props.value));"
@@ -142,8 +141,8 @@ def render(visit: Visit, look: Look, run_too: bool = True) -> dict[str, Any]:
 def values(visit: Visit, look: Look, run_too: bool = True) -> dict[str, str]:
     """What :func:`render` draws, as the components' values. A recorded run's are shared by all visitors:
     a class that steps through one run has each picture drawn once."""
-    if visit.source is Source.RECORDED and not visit.running and visit.baseline is None:
-        return _recorded_values(_Same(visit.run), visit.name, look, run_too)
+    if visit.source is Source.RECORDED and not visit.running:
+        return _recorded_values(_Same(visit), look, run_too)
     return _values(visit, look, run_too)
 
 
@@ -154,20 +153,23 @@ def _values(visit: Visit, look: Look, run_too: bool) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class _Same:
-    """A run by its identity, as the key of what is drawn of it: comparing contents would be slow."""
+    """A visit by the identity of its run, as the key of what is drawn of it: comparing contents is slow."""
 
-    run: RunTrace
+    visit: Visit
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.run is self.run
+        return isinstance(other, _Same) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return id(self.run)
+        return hash(self._key())
+
+    def _key(self) -> tuple[int, int, str | None]:
+        return id(self.visit.run), id(self.visit.baseline), self.visit.name
 
 
 @lru_cache(maxsize=400)  # at most about 60 kB each
-def _recorded_values(run: _Same, name: str | None, look: Look, run_too: bool) -> dict[str, str]:
-    return _values(Visit(run.run, Source.RECORDED, name=name), look, run_too)
+def _recorded_values(same: _Same, look: Look, run_too: bool) -> dict[str, str]:
+    return _values(same.visit, look, run_too)
 
 
 def cut_shown(look: Look) -> bool:
