@@ -24,8 +24,8 @@ ROOM = 346  # the width that the tree has on a 400 pixel screen
 GUTTER = 26.0  # at the left, for the names of the levels
 GAP, LEVEL_GAP = 8.0, 26.0
 PITCHES = (80.0, 150.0)  # from one box to the next of a level, least and most
-HEIGHT, TALL = 44.0, 58.0  # of a box, and of those of a level where something was tested
-CHARACTER, AROUND_LABEL = 6.6, 24.0
+HEIGHT, TALL = 47.0, 61.0  # of a box, and of those of a level where something was tested
+CHARACTER, AROUND_LABEL = 6.6, 26.0
 TOP = 6.0
 
 
