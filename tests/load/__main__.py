@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx
 import psutil
 
+from app.gallery import Gallery
 from tests.load.report import Outcome, failures, report
 from tests.load.visitors import LabVisitor, LiveVisitor, RunVisitor, Visitor, expected_runs
 from tests.serving import free_port
@@ -83,6 +84,8 @@ def crowd(url: str, args: argparse.Namespace, pid: int, expected: dict[str, list
     outcome = Outcome(args.visitors, args.seconds, args.pair)
     stop = threading.Event()
     config = httpx.get(f"{url}/config").json()
+    first = Gallery().read(Gallery().names()[0])
+    assert first is not None
     kinds: list[Visitor] = []
     for number in range(args.visitors):
         if number % 3 == 2:
@@ -90,7 +93,7 @@ def crowd(url: str, args: argparse.Namespace, pid: int, expected: dict[str, list
         elif number % 3 == 1:
             kinds.append(LabVisitor(url, number, outcome, stop, config))
         else:
-            kinds.append(RunVisitor(url, number, outcome, stop, config))
+            kinds.append(RunVisitor(url, number, outcome, stop, config, len(first.steps)))
     process = psutil.Process(pid)
     for visitor in kinds:
         visitor.start()

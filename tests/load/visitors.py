@@ -88,12 +88,24 @@ class PageVisitor(Visitor):
 
 
 class RunVisitor(PageVisitor):
-    """One who steps through a recorded run, and sometimes looks at an embedded one."""
+    """One who steps through the recorded run of the first paint, and sometimes looks at it embedded."""
+
+    def __init__(
+        self,
+        url: str,
+        number: int,
+        outcome: Outcome,
+        stop: threading.Event,
+        config: dict[str, Any],
+        steps: int,
+    ) -> None:
+        super().__init__(url, number, outcome, stop, config)
+        self.steps = steps
 
     def act(self) -> None:
-        step = self.random.randrange(20)
+        step = self.random.randrange(self.steps)
         if self.random.random() < 0.2:
-            where = f"{self.url}/gradio_api/embed/state?run=first&step={step}"
+            where = f"{self.url}/gradio_api/embed/state?step={step}"
             answer = self.timed("embedded run", lambda: self.client.get(where).raise_for_status().json())
             if answer["query"]["step"] != str(step):
                 self.outcome.error(f"asked for step {step}, got {answer['query']['step']}")
