@@ -23,9 +23,9 @@ from eagle import recording, rules
 from eagle.cache import KVCache
 from eagle.costs import AUTO_DEPTH, AUTO_TOTAL, AUTO_WIDTH
 from eagle.draft_head import DraftHead
+from eagle.host import Rows, bring
 from eagle.methods import Draft, candidates_at, check_possible, draft
 from eagle.recording import Walk
-from eagle.sampling import check_logits, distribution
 from eagle.settings import Method, Settings
 from eagle.static_tree import STATIC_NODES
 from eagle.target import PREFILL_CHUNK, Target
@@ -48,7 +48,8 @@ class State:
     """What a run carries from step to step.
 
     ``ids`` are all tokens; the last one, the root of the next tree, is not in the target's cache
-    yet. ``new_tokens`` and ``new_features`` are the pairs that the head has not read yet.
+    yet. ``new_tokens`` [n] and ``new_features`` [n, F] are the pairs that the head has not read yet;
+    the last new token is that root.
     """
 
     pair: Pair
@@ -58,7 +59,7 @@ class State:
     cache: KVCache
     text: TextStream
     head_cache: KVCache
-    new_tokens: list[int] = field(default_factory=list)
+    new_tokens: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     new_features: Tensor = field(default_factory=lambda: torch.empty(0))
     guess: Tensor = field(default_factory=lambda: torch.empty(0))
     left: int = 0
@@ -86,11 +87,12 @@ def decode(pair: Pair, prompt: Prompt | PromptTrace, settings: Settings) -> Iter
         drafted = drafting(state, settings)
         drafted_at = clock(pair)
         logits, features = read(state, drafted)
+        drafted, rows = bring(drafted, logits, settings, f"in step {state.index + 1}")
         verified_at = clock(pair)
-        walk = judge(state, drafted, logits, settings)
+        walk = judge(state, drafted, rows)
         commit(state, walk, features)
         times = recording.times(began, drafted_at, verified_at, clock(pair))
-        yield recording.step(state, drafted, logits, walk, times, settings)
+        yield recording.step(state, drafted, rows, walk, times)
 
 
 def start(pair: Pair, prompt: PromptTrace, settings: Settings) -> State:
@@ -140,12 +142,10 @@ def prefill(state: State, settings: Settings) -> StepTrace:
     for chunk in torch.arange(ids.shape[0], device=target.device).split(PREFILL_CHUNK):
         features.append(target.forward(ids[chunk], chunk, None, state.cache))
         state.cache.keep_first(chunk.shape[0])
-    logits = target.logits(features[-1][-1:])
-    check_logits(logits, "after the prompt")
-    p = distribution(logits[0].float().cpu().numpy(), settings)
-    final = rules.inverse_cdf(p, state.rng.random())
+    _, rows = bring(None, target.logits(features[-1][-1:]), settings, "after the prompt")
+    final = rules.inverse_cdf(rows.p(0), state.rng.random())
     walk = Walk(nodes=[], trials=[], final=final, at=ROOT)
-    state.new_tokens = [*state.ids[1:], final.token]
+    state.new_tokens = torch.cat((ids[1:], torch.tensor([final.token], device=target.device)))
     state.new_features = torch.cat(features)
     emit(state, [final.token])
     return recording.prompt_step(
@@ -158,51 +158,47 @@ def drafting(state: State, settings: Settings) -> Draft | None:
     """Lets the head read what was committed, then draft."""
     if settings.method is Method.VANILLA:
         return None
-    tokens = torch.tensor(state.new_tokens, device=state.pair.target.device)
-    state.guess = state.head.extend(tokens, state.new_features, state.head_cache)
+    state.guess = state.head.extend(state.new_tokens, state.new_features, state.head_cache)
     return draft(state, settings, state.rng.random)
 
 
 @torch.inference_mode()
 def read(state: State, drafted: Draft | None) -> tuple[Tensor, Tensor]:
-    """One target pass over the root and all nodes: logits [N + 1, V] and features [N + 1, H]."""
+    """One target pass over the root and all nodes: logits [N + 1, V] and features [N + 1, F]."""
     target = state.pair.target
-    root = torch.tensor([state.ids[-1]], device=target.device)
+    root = state.new_tokens[-1:]
     position = len(state.ids) - 1
     if drafted is None:
-        ids, positions, block = root, torch.tensor([position], device=target.device), None
+        ids, positions, block = root, torch.full_like(root, position), None
     else:
         ids = torch.cat((root, drafted.kept.token))
-        positions = torch.cat((root.new_zeros(1), drafted.kept.depth)) + position
+        positions = torch.cat((torch.zeros_like(root), drafted.kept.depth)) + position
         block = drafted.block
     features = target.forward(ids, positions, block, state.cache)
-    logits = target.logits(features).float().cpu()
-    check_logits(logits, f"in step {state.index + 1}")
-    return logits, features
+    return target.logits(features), features
 
 
-def judge(state: State, drafted: Draft | None, logits: Tensor, settings: Settings) -> Walk:
+def judge(state: State, drafted: Draft | None, rows: Rows) -> Walk:
     """Walks down from the root: at each node the rule is offered the children, in order.
 
     Stops below an accepted end token or at the limit, so that nothing after it is ever drawn.
+    Draft and rows are the host's (``eagle/host.py``).
     """
     walk = Walk(nodes=[], trials=[], final=None, at=ROOT)
     if drafted is None:
-        p = distribution(logits[0].numpy(), settings)
-        walk.final = rules.vanilla(p, state.rng.random).final
+        walk.final = rules.vanilla(rows.p(0), state.rng.random).final
         return walk
-    parents, tokens = drafted.kept.parent.tolist(), drafted.kept.token.tolist()
     while True:
-        children = [node for node, parent in enumerate(parents) if parent == walk.at]
-        p = distribution(logits[walk.at + 1].numpy(), settings)
-        verdict = rules.judge(p, candidates_at(children, tokens, drafted), state.rng.random)
+        children = drafted.children.get(walk.at, ())
+        candidates = candidates_at(children, drafted.tokens, drafted)
+        verdict = rules.judge(rows.p(walk.at + 1), candidates, state.rng.random)
         walk.trials += zip(children, verdict.trials, strict=False)
         if verdict.accepted is None:
             walk.final = verdict.final
             return walk
         walk.at = children[verdict.accepted]
         walk.nodes.append(walk.at)
-        token = tokens[walk.at]
+        token = drafted.tokens[walk.at]
         walk.tokens.append(token)
         if token in state.pair.target.end_tokens or len(walk.nodes) == state.left:
             return walk
@@ -212,9 +208,10 @@ def judge(state: State, drafted: Draft | None, logits: Tensor, settings: Setting
 def commit(state: State, walk: Walk, features: Tensor) -> None:
     """Keeps the rows of the root and the accepted path, and notes what the head has yet to read."""
     tokens = walk.tokens + ([walk.final.token] if walk.final else [])
-    rows = torch.tensor([0, *(node + 1 for node in walk.nodes)], device=features.device)
+    kept = [0, *(node + 1 for node in walk.nodes)]
+    sent = torch.tensor(kept + tokens, device=features.device)  # all that the device has to be told
+    rows, state.new_tokens = sent[: len(kept)], sent[len(kept) :]
     state.new_features = features[rows[: len(tokens)]]
-    state.new_tokens = tokens
     state.cache.keep(rows)
     emit(state, tokens)
 

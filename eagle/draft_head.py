@@ -7,9 +7,12 @@ draft adds for its own nodes is forgotten when the draft ends.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eagle.attention import attend_rows, block_bias
@@ -75,6 +78,12 @@ class DraftHead:
     @property
     def draft_vocabulary_size(self) -> int:
         return self.target.vocab_size if self.vocabulary is None else self.vocabulary.shape[0]
+
+    @cached_property
+    def vocabulary_here(self) -> NDArray[np.int64]:
+        """The draft vocabulary [V'] on the host, brought once."""
+        ids = torch.arange(self.target.vocab_size) if self.vocabulary is None else self.vocabulary
+        return ids.cpu().numpy()
 
     def new_cache(self, capacity: int) -> KVCache:
         return KVCache(1, capacity)

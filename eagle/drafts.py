@@ -5,7 +5,9 @@ Shapes: N nodes, V vocabulary, V' draft vocabulary (the tokens that the head may
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -54,6 +56,26 @@ class Draft:
     sampled: Sampled | None = None
     draws: list[float] = field(default_factory=list)
 
+    # Lists for the host, made once; of a draft on a device each is a copy that waits for it.
+
+    @cached_property
+    def tokens(self) -> list[int]:
+        """The token of each node."""
+        return self.kept.token.tolist()
+
+    @cached_property
+    def parents(self) -> list[int]:
+        """The parent of each node, -1 for the root."""
+        return self.kept.parent.tolist()
+
+    @cached_property
+    def children(self) -> dict[int, list[int]]:
+        """The nodes below each node that has some (-1: the root), in the order they are offered."""
+        found: dict[int, list[int]] = {}
+        for node, parent in enumerate(self.parents):
+            found.setdefault(parent, []).append(node)
+        return found
+
 
 def reranked(levels: list[Candidates], total: int) -> Draft:
     """The ``total`` most valuable candidates of all levels as a draft, the others as its cut ones."""
@@ -79,7 +101,7 @@ def joined(levels: list[Candidates]) -> Candidates:
     return Candidates(*(torch.cat([getattr(level, name) for level in levels]) for name in names))
 
 
-def candidates_at(children: list[int], tokens: list[int], drafted: Draft) -> list[Candidate]:
+def candidates_at(children: Sequence[int], tokens: list[int], drafted: Draft) -> list[Candidate]:
     """What the rule is offered for these sibling nodes, in the order they are offered."""
     sampled = drafted.sampled
     if sampled is None:

@@ -20,6 +20,7 @@ from torch import Tensor
 from eagle import costs as paying
 from eagle.cache import KVCache
 from eagle.draft_head import DraftHead
+from eagle.host import fetch
 from eagle.settings import Tree
 from eagle.trace import Costs
 from eagle.tree import Candidates, best_first
@@ -67,28 +68,40 @@ class FixedShape:
 
 
 class PayingShape:
-    """As many levels and nodes as pay for themselves at this machine's costs."""
+    """As many levels and nodes as pay for themselves at this machine's costs.
+
+    The decision is the host's, so each level's values are brought to it, once.
+    """
 
     def __init__(self, costs: Costs, left: int) -> None:
         self.width = paying.AUTO_WIDTH
         self.depth = min(paying.AUTO_DEPTH, left)
         self._costs = costs
         self._pass_cost = paying.pass_ms(costs)
+        self._values: list[paying.Array] = []  # of each level
 
     def goes_on(self, levels: list[Candidates], frontier: Tensor) -> bool:
-        values = _values(levels)
-        last = values[values.size - levels[-1].token.shape[0] :]
+        (at,) = self._bring(levels, frontier)
         return paying.another_level_pays(
-            values, last[frontier.cpu().numpy()], len(levels), self._costs, self._pass_cost
+            np.concatenate(self._values),
+            self._values[-1][at.numpy()],
+            len(levels),
+            self._costs,
+            self._pass_cost,
         )
 
     def total(self, levels: list[Candidates]) -> int:
+        self._bring(levels)
         spent = len(levels) * self._costs.level_ms
-        return paying.best_size(np.sort(_values(levels))[::-1], self._pass_cost, spent)[0]
+        values = np.sort(np.concatenate(self._values))[::-1]
+        return paying.best_size(values, self._pass_cost, spent)[0]
 
-
-def _values(levels: list[Candidates]) -> paying.Array:
-    return torch.cat([level.log_value for level in levels]).double().exp().cpu().numpy()
+    def _bring(self, levels: list[Candidates], *others: Tensor) -> list[Tensor]:
+        """The values of levels not brought yet, and other tensors, by one copy."""
+        fresh = [level.log_value for level in levels[len(self._values) :]]
+        here = fetch([*fresh, *others]) if fresh or others else []
+        self._values += [log.double().exp().numpy() for log in here[: len(fresh)]]
+        return here[len(fresh) :]
 
 
 def expand(head: DraftHead, cache: KVCache, guess: Tensor, shape: Shape) -> list[Candidates]:

@@ -25,9 +25,9 @@ from eagle import decoder, rules
 from eagle.decoder import Pair, State
 from eagle.drafts import Draft
 from eagle.goodness import Law
+from eagle.host import Rows, bring
 from eagle.recording import Walk
 from eagle.rules import Array, Candidate
-from eagle.sampling import distribution
 from eagle.settings import Method, Settings, SettingsError
 from eagle.trace import ROOT, PromptTrace
 
@@ -76,7 +76,7 @@ class Opening:
     state: State
     settings: Settings
     drafted: Draft
-    logits: Tensor
+    rows: Rows
     features: Tensor
     law: Array
     first: Place
@@ -127,21 +127,23 @@ def open_at(pair: Pair, prompt: PromptTrace, settings: Settings) -> Opening:
 
 def _opening(state: State, settings: Settings) -> Opening:
     """Vanilla's pass over the root, then the draft there and the pass over it."""
-    plain, _ = decoder.read(state, None)
+    where = "while the tree was read"
+    _, plain = bring(None, decoder.read(state, None)[0], settings, where)
     drafted = decoder.drafting(state, settings)
     assert drafted is not None
     first_level = torch.nonzero(drafted.kept.parent == ROOT).flatten()
     confidences = _confidences(state, drafted, first_level)
     logits, features = decoder.read(state, drafted)  # last: its row of the root is the one to commit
-    parents, tokens = drafted.kept.parent.tolist(), drafted.kept.token.tolist()
+    here, rows = bring(drafted, logits, settings, where)
+    assert here is not None
+    tokens = here.tokens
 
     def place(node: int, confidence: Array) -> Place:
-        children = [tokens[child] for child, parent in enumerate(parents) if parent == node]
-        return Place(distribution(logits[node + 1].numpy(), settings), children, confidence)
+        children = [tokens[child] for child in here.children.get(node, ())]
+        return Place(rows.p(node + 1), children, confidence)
 
     below = {tokens[node]: place(node, confidences[i + 1]) for i, node in enumerate(first_level.tolist())}
-    law = distribution(plain[0].numpy(), settings)
-    return Opening(state, settings, drafted, logits, features, law, place(ROOT, confidences[0]), below)
+    return Opening(state, settings, here, rows, features, plain.p(0), place(ROOT, confidences[0]), below)
 
 
 @torch.inference_mode()
@@ -304,7 +306,7 @@ def same_as_decoder(opening: Opening, u: Array, pairs: Tokens) -> int:
     state, same = opening.state, 0
     for row, pair in zip(u.tolist(), pairs.tolist(), strict=True):
         state.rng = _Numbers(row)  # type: ignore[assignment]
-        walk = decoder.judge(state, opening.drafted, opening.logits, opening.settings)
+        walk = decoder.judge(state, opening.drafted, opening.rows)
         emitted = (walk.tokens + ([walk.final.token] if walk.final else []))[:2]
         same += emitted == pair[: len(emitted)]
     return same

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eagle import rules
-from eagle.sampling import listed, rest_of, token_probabilities, top_entries
+from eagle.sampling import listed, rest_of, top_entries
 from eagle.settings import Settings
 from eagle.text import label
 from eagle.trace import (
@@ -38,7 +38,8 @@ from eagle.trace import (
 
 if TYPE_CHECKING:
     from eagle.decoder import State
-    from eagle.methods import Draft
+    from eagle.drafts import Draft
+    from eagle.host import Rows
 
 # Entries of a recorded distribution besides the tokens that the verdict is about.
 TOP_ENTRIES = 8
@@ -73,17 +74,15 @@ def prompt_step(state: State, walk: Walk, spent: Times) -> StepTrace:
     return _step(state, None, [], final, emitted, spent)
 
 
-def step(
-    state: State, drafted: Draft | None, logits: Tensor, walk: Walk, spent: Times, settings: Settings
-) -> StepTrace:
-    """The record of a step that has just been committed; logits [N + 1, V]."""
+def step(state: State, drafted: Draft | None, rows: Rows, walk: Walk, spent: Times) -> StepTrace:
+    """The record of a step that has just been committed; draft and rows are the host's."""
     state.index += 1
     rejected_here = any(
         not trial.accepted and _parent(drafted, node) == walk.at for node, trial in walk.trials
     )
     origin = Origin.RESIDUAL if rejected_here else Origin.BONUS
     trials, listing = _trials(drafted, walk)
-    tree = _tree(state, drafted, logits, walk, settings) if drafted else None
+    tree = _tree(state, drafted, rows, walk) if drafted else None
     return _step(state, tree, trials, _final(walk, origin, listing), _emitted(state, walk, origin), spent)
 
 
@@ -110,7 +109,7 @@ def _step(
 
 def _parent(drafted: Draft | None, node: int) -> int:
     assert drafted is not None
-    return int(drafted.kept.parent[node])
+    return drafted.parents[node]
 
 
 def _listing(p: rules.Array, tokens: list[int]) -> NDArray[np.int64]:
@@ -179,25 +178,23 @@ def _final(walk: Walk, origin: Origin, listing: NDArray[np.int64] | None) -> Fin
 
 
 @torch.inference_mode()
-def _tree(state: State, drafted: Draft, logits: Tensor, walk: Walk, settings: Settings) -> TreeTrace:
+def _tree(state: State, drafted: Draft, rows: Rows, walk: Walk) -> TreeTrace:
     kept, cut = drafted.kept, drafted.cut
-    status = [Status.NOT_TESTED] * kept.token.shape[0]
-    p = token_probabilities(
-        logits, kept.parent.to(logits.device) + 1, kept.token.to(logits.device), settings
-    ).tolist()
+    status = [Status.NOT_TESTED] * len(drafted.tokens)
+    p = rows.p_of([parent + 1 for parent in drafted.parents], drafted.tokens)
     first_of: set[int] = set()
     for node, trial in walk.trials:
         status[node] = Status.ACCEPTED if trial.accepted else Status.REJECTED
         parent = _parent(drafted, node)
         if parent not in first_of:  # the first trial below a node sees p as the target gave it
             first_of.add(parent)
-            for sibling in torch.nonzero(kept.parent == parent).flatten().tolist():
-                p[sibling] = float(trial.before[int(kept.token[sibling])])
+            for sibling in drafted.children[parent]:
+                p[sibling] = float(trial.before[drafted.tokens[sibling]])
     return TreeTrace(
         root=state.ids[-1 - _count(walk)],
-        parent=kept.parent.tolist(),
+        parent=drafted.parents,
         depth=kept.depth.tolist(),
-        token=kept.token.tolist(),
+        token=drafted.tokens,
         confidence=_six_each_exp(kept.log_confidence),
         value=_six_each_exp(kept.log_value),
         p=[six(min(1.0, value)) for value in p],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eagle.drafts import Draft, Sampled, whole
@@ -75,6 +76,11 @@ class _Growing:
     levels: list[Candidates] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
 
+    @property
+    def first_of_level(self) -> int:
+        """The number of the last level's first node."""
+        return len(self.path) - (self.levels[-1].token.shape[0] if self.levels else 0)
+
     def ancestors(self, node: int) -> set[int]:
         """The node and all above it."""
         found = set()
@@ -88,12 +94,13 @@ def _draft(state: State, settings: Settings, draw: Draw, shape: dict[Path, int])
     """Level by level: pick the children of the frontier, then let the head read those that have some."""
     head, cache = state.head, state.head_cache
     committed = cache.length
+    ids = None if head.vocabulary is None else head.vocabulary_here
     tree = _Growing()
     pick = _top if settings.temperature == 0 else _drawer(tree, draw, settings.temperature)
     frontier, guesses = [ROOT], state.guess
     for depth in range(1, state.left + 1):
         picked = _pick_level(tree, frontier, head.log_confidence(guesses), shape, pick)
-        _add_level(tree, picked, head.token_ids, depth)
+        _add_level(tree, picked, ids, depth)
         inner = [node for node, path in enumerate(tree.path) if len(path) == depth and path in shape]
         if not inner or depth == state.left:
             break
@@ -110,8 +117,7 @@ def _draft(state: State, settings: Settings, draw: Draw, shape: dict[Path, int])
     cache.length = committed
     if settings.temperature == 0:
         return whole(tree.levels, None, [])
-    token = None if head.vocabulary is None else head.vocabulary.cpu().numpy()
-    return whole(tree.levels, Sampled(tree.q, token, state.pair.target.vocab_size), tree.draws)
+    return whole(tree.levels, Sampled(tree.q, ids, state.pair.target.vocab_size), tree.draws)
 
 
 # A picked child: the row of its parent in the frontier, its column in V', its parent, its path.
@@ -159,35 +165,28 @@ def _drawer(tree: _Growing, draw: Draw, temperature: float) -> _Picker:
 
 
 def _add_level(
-    tree: _Growing,
-    level: tuple[list[_Pick], Tensor],
-    token_ids: Callable[[Tensor], Tensor],
-    depth: int,
+    tree: _Growing, level: tuple[list[_Pick], Tensor], ids: NDArray[np.int64] | None, depth: int
 ) -> None:
+    """``ids`` [V'] are the tokens of the columns (None: column and token are the same)."""
     picked, log_confidence = level
     row, column, parent, path = (list(values) for values in zip(*picked, strict=True))
-    device = log_confidence.device
-    index = torch.tensor(column, device=device)
-    confidence = log_confidence[torch.tensor(row, device=device), index]
-    above = [0.0 if node == ROOT else _value(tree, node) for node in parent]
-    tokens = token_ids(index)
+    tokens = column if ids is None else ids[column].tolist()
+    above = [0 if node == ROOT else node - tree.first_of_level for node in parent]
+    sent = torch.tensor([row, column, parent, tokens, above], device=log_confidence.device)
+    confidence = log_confidence[sent[0], sent[1]]
+    value = confidence + tree.levels[-1].log_value[sent[4]] if tree.levels else confidence
     tree.levels.append(
         Candidates(
-            token=tokens,
-            parent=torch.tensor(parent, device=device),
-            depth=torch.full_like(index, depth),
+            token=sent[3],
+            parent=sent[2],
+            depth=torch.full_like(sent[2], depth),
             log_confidence=confidence,
-            log_value=torch.tensor(above, device=device) + confidence,
+            log_value=value,
         )
     )
     tree.path += path
     tree.parent += parent
-    tree.token += tokens.tolist()
-
-
-def _value(tree: _Growing, node: int) -> float:
-    before = sum(level.token.shape[0] for level in tree.levels[:-1])
-    return float(tree.levels[-1].log_value[node - before])
+    tree.token += tokens
 
 
 def _seen(tree: _Growing, inner: list[int]) -> Tensor:

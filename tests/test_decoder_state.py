@@ -7,6 +7,7 @@ import torch
 
 from eagle import decoder
 from eagle.decoder import Pair, decode
+from eagle.host import bring
 from eagle.settings import Method, Settings, Tree
 from eagle.trace import StepTrace
 from tests.stubs import audited, ids_prompt, plain_logits, prompt_of, with_oracle
@@ -58,7 +59,7 @@ def test_caches_hold_what_a_fresh_pass_would(pair: Pair, method: Method) -> None
         assert state.head_cache.length == length == state.cache.length
         assert_cache_is_fresh(pair, state, length)
         logits, features = decoder.read(state, drafted)
-        decoder.commit(state, decoder.judge(state, drafted, logits, settings), features)
+        decoder.commit(state, decoder.judge(state, *bring(drafted, logits, settings, "here")), features)
 
 
 @torch.inference_mode()
