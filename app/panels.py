@@ -6,6 +6,8 @@ are in the ``title`` of the element.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from app import theme
 from app.labels import html_text
 from app.overview import Overview
@@ -79,18 +81,23 @@ def answer(run: RunTrace, selected: int, node: int | None, running: bool) -> str
         ):
             pieces.append(_answer_token(run, position, token, origin, at, text, selected, node))
     cursor = '<span class="cursor" aria-label="still running"></span>' if running else ""
-    looks = theme.ORIGIN_LOOKS.items()
     used = {origin for step in run.steps for origin in step.emitted.origin}
-    key = "".join(
-        f'<span class="key-item"><span class="tok {_origin_class(origin)}">{look.mark}</span> '
+    return f'<div class="answer" aria-live="off">{"".join(pieces)}{cursor}</div>{origin_key(used)}'
+
+
+def origin_key(used: Collection[Origin]) -> str:
+    """What the lines under the tokens of a text mean, for the origins in it."""
+    items = "".join(
+        f'<span class="key-item"><span class="tok {origin_class(origin)}">{look.mark}</span> '
         f"{_origin_words(origin)}</span>"
-        for origin, look in looks
+        for origin, look in theme.ORIGIN_LOOKS.items()
         if origin in used
     )
-    return f'<div class="answer" aria-live="off">{"".join(pieces)}{cursor}</div><div class="key">{key}</div>'
+    return f'<div class="key">{items}</div>'
 
 
-def _origin_class(origin: Origin) -> str:
+def origin_class(origin: Origin) -> str:
+    """The style of a token of this origin."""
     return "o-" + origin.value.split()[0]
 
 
@@ -113,7 +120,7 @@ def _answer_token(
     selected: int,
     node: int | None,
 ) -> str:
-    classes = ["tok", _origin_class(origin)]
+    classes = ["tok", origin_class(origin)]
     shown_node = FINAL if at == ROOT else at
     if position == selected:
         classes.append("here")

@@ -159,12 +159,12 @@ def build(runner: RunSource, gallery: Gallery) -> None:
 
 def _build_form() -> Form:
     with gr.Row():
-        prompt = gr.Textbox(DEFAULT_PROMPT, label="Prompt", lines=1, max_lines=6, scale=3, min_width=280)
+        prompt = gr.Textbox(DEFAULT_PROMPT, label="Prompt", lines=1, max_lines=6, scale=2, min_width=280)
         methods = gr.CheckboxGroup(
             [(NAMES[method], method.value) for method in METHODS],
             value=[Method.VANILLA.value, Method.CHAIN.value, Method.EAGLE2.value],
             label="Methods",
-            min_width=280,
+            min_width=420,  # all of them in one line on a wide screen
             scale=2,
         )
         repeats = gr.Slider(1, MOST_REPEATS, 2, step=1, label="Repeats", min_width=140)

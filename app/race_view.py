@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from app.labels import html_text
-from app.panels import plural
+from app.panels import origin_class, origin_key, plural
 from app.theme import three_digits
 from eagle.settings import Method
-from eagle.trace import Origin
 
 if TYPE_CHECKING:
     from eagle.race import Lane, Meter, Race
@@ -30,12 +29,6 @@ ABOUT = {
 }
 PAPER_OVERHEADS = (0.13, 0.38)
 SPEEDS = (("¼×", 0.25), ("½×", 0.5), ("1×", 1.0), ("2×", 2.0), ("4×", 4.0))
-ORIGIN_CLASS = {
-    Origin.DRAFT: "o-accepted",
-    Origin.RESIDUAL: "o-residual",
-    Origin.BONUS: "o-bonus",
-    Origin.PROMPT: "o-prompt",
-}
 
 
 def number(value: float | None) -> str:
@@ -48,6 +41,7 @@ def number(value: float | None) -> str:
 
 def lanes(race: Race, live: bool) -> str:
     """The replay: controls and one lane a method. Without the browser's script it is just empty lanes."""
+    used = {origin for lane in race.lanes for step in lane.steps for origin in step.origin}
     data = html_text(json.dumps([_steps(lane) for lane in race.lanes], ensure_ascii=False))
     body = "".join(_lane(lane, race.meter(lane.method)) for lane in race.lanes)
     speeds = "".join(
@@ -64,7 +58,8 @@ def lanes(race: Race, live: bool) -> str:
     )
     return (
         f'<section class="race" data-race="{data}" data-autoplay="{int(live)}">{_source(race, live)}'
-        f'{controls}<div class="race-lanes">{body}</div><p class="view-hint">{_notes(race)}</p></section>'
+        f'{controls}<div class="race-lanes">{body}</div>{origin_key(used)}'
+        f'<p class="view-hint">{_notes(race)}</p></section>'
     )
 
 
@@ -73,7 +68,7 @@ def _steps(lane: Lane) -> list[list[object]]:
     return [
         [
             0 if index == 0 else step.ms,
-            [[text, ORIGIN_CLASS[origin]] for text, origin in zip(step.text, step.origin, strict=True)],
+            [[text, origin_class(origin)] for text, origin in zip(step.text, step.origin, strict=True)],
         ]
         for index, step in enumerate(lane.steps)
     ]

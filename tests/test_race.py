@@ -181,6 +181,8 @@ def test_lanes_carry_the_recorded_pace_and_hostile_text_stays_text() -> None:
 
     (data,) = re.findall(r'data-race="([^"]*)"', page)
     (lane,) = json.loads(html.unescape(data))
+    used = {origin for step in run.steps for origin in step.emitted.origin}
+    assert page.count('class="key-item"') == len(used), "what the lines under the tokens mean"
     assert lane[0][0] == 0, "the clock starts at the first token"
     assert lane[1][0] == 4.5 and lane[1][1][0][0] == "<img src=x onerror=alert(1)>"
 
