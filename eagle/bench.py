@@ -2,34 +2,37 @@
 
 What may be said of speed here is a ratio: every contender runs every prompt once a round, so that a
 machine that slows down slows all of them. Tokens are counted by ids on all sides; the prompt's pass
-is timed apart; a first round warms up and is not counted.
+is timed apart; a first run warms up and is not counted.
 """
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 from tqdm import tqdm
 
-from eagle.recording import packages
+from eagle.machine import forget_peak, peak_rss_mb
 from eagle.settings import Method, Settings
 
 if TYPE_CHECKING:
     from eagle.decoder import Pair
 
 VANILLA = "vanilla"
+PERCENTILES = (10, 25, 50, 75, 90)
+TREE_METHODS = (Method.EAGLE2, Method.EAGLE3)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One prompt decoded once: tokens after the first, and where the milliseconds went."""
+    """One prompt decoded once: tokens after the first, and where the milliseconds went.
+
+    ``record_ms`` is what the record of a run costs besides: it is not in ``decode_ms``.
+    """
 
     tokens: int
     passes: int
@@ -38,15 +41,33 @@ class Sample:
     draft_ms: float = 0.0
     verify_ms: float = 0.0
     commit_ms: float = 0.0
+    record_ms: float = 0.0
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        return 1000 * self.tokens / self.decode_ms if self.decode_ms else None
 
 
 @dataclass
 class Contender:
-    """A name and a way to decode prompt ids once."""
+    """A name, a way to decode prompt ids once, and what came of it, prompt by prompt in each round.
+
+    ``base`` names the contender that its speedup is against: vanilla at the same temperature.
+    ``in_parts``: whether its samples tell what drafting, verifying and committing took.
+    """
 
     name: str
     decode: Callable[[list[int]], Sample]
     rounds: list[list[Sample]] = field(default_factory=list)
+    base: str = VANILLA
+    temperature: float = 0.0
+    tree: str | None = None
+    in_parts: bool = True
+    peak_rss_mb: float = 0.0
+
+    @property
+    def samples(self) -> list[Sample]:
+        return [sample for samples in self.rounds for sample in samples]
 
 
 def ours(pair: Pair, name: str, settings: Settings) -> Contender:
@@ -54,60 +75,43 @@ def ours(pair: Pair, name: str, settings: Settings) -> Contender:
     from eagle.decoder import decode
 
     def once(ids: list[int]) -> Sample:
-        steps = list(decode(pair, ids, settings))
-        times = [step.times for step in steps[1:]]
-        return Sample(
-            tokens=sum(len(step.emitted) for step in steps[1:]),
-            passes=len(times),
-            decode_ms=sum(t.total_ms for t in times),
-            prefill_ms=steps[0].times.total_ms,
-            draft_ms=sum(t.draft_ms for t in times),
-            verify_ms=sum(t.verify_ms for t in times),
-            commit_ms=sum(t.commit_ms for t in times),
-        )
-
-    return Contender(name, once)
-
-
-def transformers_generate(model: Any, name: str, settings: Settings, **options: Any) -> Contender:
-    """transformers' own ``generate`` on the same weights, timed from its first new token on."""
-    from transformers.generation.streamers import BaseStreamer
-
-    class Clock(BaseStreamer):
-        def __init__(self) -> None:
-            self.at: list[float] = []
-
-        def put(self, value: Any) -> None:
-            self.at.append(time.perf_counter())
-
-        def end(self) -> None:
-            self.at.append(time.perf_counter())
-
-    sampling: dict[str, Any] = {"do_sample": False}
-    if settings.temperature > 0:
-        sampling = {"do_sample": True, "temperature": settings.temperature, "top_k": settings.top_k}
-        sampling["top_p"] = settings.top_p
-
-    def once(ids: list[int]) -> Sample:
-        torch.manual_seed(settings.seed or 0)
-        clock = Clock()
-        batch = torch.tensor([ids], device=model.device)
+        steps = decode(pair, ids, settings)
+        prompt = next(steps)
         began = time.perf_counter()
-        out = model.generate(
-            batch,
-            attention_mask=torch.ones_like(batch),
-            max_new_tokens=settings.max_new_tokens,
-            streamer=clock,
-            **sampling,
-            **options,
-        )
-        new = out.shape[1] - len(ids)
-        first = clock.at[1] if len(clock.at) > 1 else clock.at[-1]
+        made = [(step.times, len(step.emitted)) for step in steps]
+        wall_ms = 1000 * (time.perf_counter() - began)
+        decode_ms = sum(times.total_ms for times, _ in made)
         return Sample(
-            new - 1, max(0, len(clock.at) - 3), 1000 * (clock.at[-1] - first), 1000 * (first - began)
+            tokens=sum(tokens for _, tokens in made),
+            passes=len(made),
+            decode_ms=decode_ms,
+            prefill_ms=prompt.times.total_ms,
+            draft_ms=sum(times.draft_ms for times, _ in made),
+            verify_ms=sum(times.verify_ms for times, _ in made),
+            commit_ms=sum(times.commit_ms for times, _ in made),
+            record_ms=max(0.0, wall_ms - decode_ms),
         )
 
-    return Contender(name, once)
+    tree = str(settings.tree) if settings.method in TREE_METHODS else None
+    return Contender(name, once, temperature=settings.temperature, tree=tree)
+
+
+def contenders_for(
+    pair: Pair, names: Sequence[str], trees: Sequence[str], asked: Sequence[Settings]
+) -> list[Contender]:
+    """Methods x tree shapes (of the methods that have some) x settings, which differ in temperature."""
+    found: list[Contender] = []
+    for settings in asked:
+        at = f" T={settings.temperature:g}" if len(asked) > 1 else ""
+        for name in names:
+            shapes = trees if Method(name) in TREE_METHODS else trees[:1]
+            for tree in shapes:
+                chosen = Settings(**{**settings.model_dump(), "method": name, "tree": tree})
+                label = f"{name} {tree}" if len(shapes) > 1 else name
+                contender = ours(pair, label + at, chosen)
+                contender.base = VANILLA + at
+                found.append(contender)
+    return found
 
 
 def measure(contenders: Sequence[Contender], prompts: Sequence[list[int]], repeats: int) -> None:
@@ -122,7 +126,9 @@ def measure(contenders: Sequence[Contender], prompts: Sequence[list[int]], repea
                 start = (turn + index) % len(contenders)
                 for contender in [*contenders[start:], *contenders[:start]]:
                     bar.set_postfix_str(contender.name)
-                    contender.rounds[turn].append(contender.decode(ids))
+                    forget_peak()
+                    contender.rounds[-1].append(contender.decode(ids))
+                    contender.peak_rss_mb = max(contender.peak_rss_mb, peak_rss_mb())
                     bar.update()
 
 
@@ -133,14 +139,14 @@ def tokens_per_s(samples: Sequence[Sample]) -> float:
 
 
 def rows(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
-    """One row of figures a contender; speedups are ratios to vanilla within each round."""
-    base = next((c for c in contenders if c.name == VANILLA), None)
-    return [_row(contender, base) for contender in contenders]
+    """One row of figures a contender (``docs/performance.md`` says what each is)."""
+    named = {contender.name: contender for contender in contenders}
+    return [_row(contender, named.get(contender.base)) for contender in contenders]
 
 
 def _row(contender: Contender, base: Contender | None) -> dict[str, Any]:
     speeds = [tokens_per_s(samples) for samples in contender.rounds]
-    every = [sample for samples in contender.rounds for sample in samples]
+    every = contender.samples
     passes = sum(sample.passes for sample in every)
     tau = sum(sample.tokens for sample in every) / passes if passes else None
     ratios = [
@@ -152,14 +158,19 @@ def _row(contender: Contender, base: Contender | None) -> dict[str, Any]:
     first = contender.rounds[0]
 
     def per_pass(name: str) -> float | None:
-        return round(sum(getattr(s, name) for s in every) / passes, 2) if passes else None
+        known = passes and contender.in_parts
+        return round(sum(getattr(s, name) for s in every) / passes, 2) if known else None
 
     return {
         "method": contender.name,
+        "temperature": contender.temperature,
+        "tree": contender.tree,
         "tokens_per_s": round(statistics.median(speeds), 2),
         "tokens_per_s_range": [round(min(speeds), 2), round(max(speeds), 2)],
+        "tokens_per_s_percentiles": percentiles(s.tokens_per_s for s in every),
         "speedup_vs_vanilla": None if speedup is None else round(speedup, 3),
         "speedup_range": [round(min(ratios), 3), round(max(ratios), 3)] if ratios else None,
+        "speedup_percentiles": percentiles(_paired(contender, base)),
         "tau": None if tau is None else round(tau, 3),
         "overhead": None if not speedup or tau is None else round(tau / speedup - 1, 3),
         "target_passes": sum(sample.passes for sample in first),
@@ -168,46 +179,39 @@ def _row(contender: Contender, base: Contender | None) -> dict[str, Any]:
         "draft_ms": per_pass("draft_ms"),
         "verify_ms": per_pass("verify_ms"),
         "commit_ms": per_pass("commit_ms"),
+        "record_ms": per_pass("record_ms"),
+        "peak_rss_mb": contender.peak_rss_mb or None,
     }
 
 
-def machine(pair: Pair) -> dict[str, Any]:
-    """What the figures were measured on."""
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {
-        "cpu": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "gpu": gpu,
-        "threads": torch.get_num_threads(),
-        "dtype": pair.info.target.dtype,
-        "weights": pair.info.target.weights,
-        "target": pair.info.target.name,
-        "head_hash": pair.info.head.hash if pair.info.head else None,
-        "packages": packages(),
-        "peak_rss_mb": peak_rss_mb(),
-    }
+def _paired(contender: Contender, base: Contender | None) -> list[float | None]:
+    """Each run's speed over the base's on the same prompt in the same round."""
+    pairs = zip(contender.samples, base.samples if base else [], strict=False)
+    return [
+        mine.tokens_per_s / theirs.tokens_per_s
+        for mine, theirs in pairs
+        if mine.tokens_per_s and theirs.tokens_per_s
+    ]
 
 
-def peak_rss_mb() -> float:
-    """The process's largest resident memory so far (where the platform tells), else the present one."""
-    import psutil
-
-    memory = psutil.Process().memory_info()
-    if hasattr(memory, "peak_wset"):
-        return round(memory.peak_wset / 2**20, 1)
-    try:
-        import resource
-    except ImportError:
-        return round(memory.rss / 2**20, 1)
-    scale = 2**20 if platform.system() == "Darwin" else 2**10
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale, 1)
+def percentiles(values: Iterable[float | None]) -> dict[str, float] | None:
+    """``p10`` to ``p90`` of single runs (a prompt, once), between neighbours linear; None of nothing."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    found = np.percentile(known, PERCENTILES).tolist()
+    return {f"p{rank}": round(value, 3) for rank, value in zip(PERCENTILES, found, strict=True)}
 
 
 def table(figures: Sequence[dict[str, Any]]) -> str:
     """The rows for people."""
-    head = ("method", "tokens/s", "speedup (range)", "τ", "ω", "passes", "draft", "verify", "commit ms")
-    lines = [head, *(_line(row) for row in figures)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    head = ("method", "tokens/s", "speedup (range)", "τ", "ω", "passes", "draft", "verify", "commit ms", "MB")
+    return in_columns([head, *(_line(row) for row in figures)])
+
+
+def in_columns(lines: Sequence[Sequence[str]]) -> str:
+    """Cells padded to the width of their column."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
     return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
@@ -228,24 +232,5 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
         number("draft_ms", 1),
         number("verify_ms", 1),
         number("commit_ms", 1),
+        number("peak_rss_mb", 0),
     )
-
-
-def contenders_for(
-    pair: Pair, names: Sequence[str], trees: Sequence[str], settings: Settings, outside: Any | None
-) -> list[Contender]:
-    """Our methods (each tree shape of the tree methods is one contender), then transformers' own."""
-    found: list[Contender] = []
-    for name in names:
-        method = Method(name)
-        shapes = trees if method in (Method.EAGLE2, Method.EAGLE3) else trees[:1]
-        for tree in shapes:
-            chosen = Settings(**{**settings.model_dump(), "method": method, "tree": tree})
-            label = f"{name} {tree}" if len(shapes) > 1 else name
-            found.append(ours(pair, label, chosen))
-    if outside is not None:
-        found.append(transformers_generate(outside, "transformers generate", settings))
-        found.append(
-            transformers_generate(outside, "transformers prompt lookup", settings, prompt_lookup_num_tokens=3)
-        )
-    return found

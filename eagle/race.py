@@ -167,6 +167,8 @@ def _run(pair: Pair, prompt: PromptTrace, settings: Settings, stop: Stop) -> Run
 
 def result(runs: dict[Method, list[RunTrace]]) -> Race:
     """The race that these runs of the same prompt make: as many repeats of each method."""
+    import torch
+
     from eagle import bench
 
     contenders = [_contender(method, made) for method, made in runs.items()]
@@ -182,7 +184,7 @@ def result(runs: dict[Method, list[RunTrace]]) -> Race:
         lanes=[lane(median_run(made)) for made in runs.values()],
         meters=[_meter(method, rows[str(method)], vanilla, made) for method, made in runs.items()],
         same_text=len(texts) == 1,
-        machine={"threads": bench.torch.get_num_threads(), "packages": first.packages},
+        machine={"threads": torch.get_num_threads(), "packages": first.packages},
     )
 
 
