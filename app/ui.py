@@ -91,8 +91,10 @@ def _header() -> str:
     )
 
 
-# Around gradio's own container, which the style sheet can not reach: gradio puts its rules inside it.
+# Around gradio's own container, which the style sheet can not reach: gradio puts its rules inside it. The
+# page's ground too: gradio sets it once, as the system's theme is, and not when the theme is switched.
 _PHONE = "@media (max-width:760px){.gradio-container .main.app{padding:10px 10px 16px!important}}"
+_GROUND = "body{{background:{light}!important}}body.dark,.dark body{{background:{dark}!important}}"
 
 _THEME_SWITCH = """
 element.addEventListener('click', (event) => {
@@ -104,10 +106,11 @@ element.addEventListener('click', (event) => {
 def _head() -> str:
     """Scripts that run before any component: the colour table, our script, and plotly from this server."""
     twins = json.dumps(theme.dark_twins())
+    page = theme.COLOURS["page"]
     script = (ASSETS / "page.js").read_text(encoding="utf-8")
     return (
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_PHONE}</style>"
+        f"<style>{_PHONE}{_GROUND.format(light=page.light, dark=page.dark)}</style>"
         f"<script>window.eagleDarkTwins={twins};</script><script>{script}</script>"
         f'<script defer src="gradio_api/{_plotly_source()}"></script>'
     )

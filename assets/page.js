@@ -13,9 +13,30 @@
     displayModeBar: COARSE ? false : "hover",
     showSendToCloud: false, // no button that sends a figure away
     plotlyServerURL: "",
-    modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
+    // Plotly's own reset goes back to the first figure that was drawn, or turns a tree upside down; and two
+    // quick clicks on two nodes are no wish to reset. Ours shows the whole of the figure that is there.
+    doubleClick: false,
+    modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "resetScale2d"],
     toImageButtonOptions: { format: "svg", filename: "eagle-figure" },
   };
+  const whole = new WeakMap(); // plot -> the ranges that show all of its figure
+
+  function showWhole(plot) {
+    const ranges = whole.get(plot);
+    if (ranges) window.Plotly.relayout(plot, ranges);
+  }
+  function rangesOf(layout) {
+    const ranges = {};
+    ["xaxis", "yaxis"].forEach((name) => {
+      if (layout[name] && layout[name].range) ranges[name + ".range"] = layout[name].range.slice();
+    });
+    return ranges;
+  }
+  function config(Plotly, layout) {
+    const zooms = ["xaxis", "yaxis"].some((name) => layout[name] && layout[name].range && !layout[name].fixedrange);
+    const home = { name: "whole", title: "Show all", icon: Plotly.Icons.home, click: showWhole };
+    return Object.assign({}, CONFIG, { modeBarButtonsToAdd: zooms ? [home] : [] });
+  }
   const NARROW = window.matchMedia("(max-width: 640px)"); // a phone, where the tree grows downwards
   const figures = new Set();
 
@@ -94,6 +115,7 @@
         stopPlaying();
         trigger("click", { point: data });
       });
+      plot.on("plotly_doubleclick", () => setTimeout(() => showWhole(plot), 0)); // once the click is dealt with
       plot.on("plotly_hover", (event) => announce(payload(event)));
       plot.on("plotly_unhover", () => announce(null));
     }
@@ -133,7 +155,8 @@
         alt.textContent = (layout.meta && layout.meta.alt) || "";
         const body = JSON.stringify([figure.data, Object.assign({}, layout, { shapes: null, meta: null })]);
         if (body === shownBody) await Plotly.relayout(plot, { shapes: layout.shapes || [] });
-        else await Plotly.react(plot, figure.data, layout, CONFIG);
+        else await Plotly.react(plot, figure.data, layout, config(Plotly, layout));
+        whole.set(plot, rangesOf(layout));
         listen();
         keepInSight(layout, width);
         shown = key;

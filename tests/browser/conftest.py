@@ -189,9 +189,9 @@ class Visitor:
             "(n) => document.querySelector('.nav-step b').innerText === String(n)", arg=step
         )
 
-    def click_node(self, node: int) -> None:
-        """Clicks a node's box in the drawn tree."""
-        place = self.page.evaluate(
+    def place_of(self, node: int) -> list[float]:
+        """Where a node's box is on the screen, scrolled into sight."""
+        found: list[float] = self.page.evaluate(
             """(node) => {
                 const plot = document.querySelector('#tree .fig');
                 plot.scrollIntoView({block: 'center'});
@@ -204,6 +204,11 @@ class Visitor:
             }""",
             node,
         )
+        return found
+
+    def click_node(self, node: int) -> None:
+        """Clicks a node's box in the drawn tree."""
+        place = self.place_of(node)
         self.page.mouse.move(place[0] - 3, place[1])
         self.page.mouse.move(*place)
         self.page.mouse.click(*place)

@@ -88,6 +88,21 @@ def test_a_click_on_a_node_opens_its_panel(desk: Visitor) -> None:
     visitor.until(".panel-title", "last token")
 
 
+def test_a_double_click_shows_the_whole_tree_and_never_turns_it(desk: Visitor) -> None:
+    visitor = desk
+    page = visitor.open()
+    ranges = """(() => { const l = document.querySelector('#tree .fig').layout;
+        return [l.xaxis.range, l.yaxis.range, l.xaxis.autorange === true, l.yaxis.autorange === true]; })()"""
+    before = page.evaluate(ranges)
+    page.mouse.dblclick(*visitor.place_of(-1))
+    visitor.until(".panel-title", "last token")
+    page.evaluate("new Promise((done) => setTimeout(done, 50))")
+    assert page.evaluate(ranges) == before
+    page.evaluate("Plotly.relayout(document.querySelector('#tree .fig'), {'xaxis.range': [0, 200]})")
+    page.mouse.dblclick(*visitor.place_of(-1))
+    page.wait_for_function(f"(b) => JSON.stringify({ranges}) === JSON.stringify(b)", arg=before)
+
+
 def test_a_nodes_siblings_are_taken_to_the_rule_lab(desk: Visitor) -> None:
     visitor = desk
     page = visitor.open()
@@ -96,9 +111,11 @@ def test_a_nodes_siblings_are_taken_to_the_rule_lab(desk: Visitor) -> None:
     assert state is not None
     page.click("#node [data-act=lab]")
     page.wait_for_selector("#lab .stage", state="visible")
-    visitor.until("#lab", "(every other token)")
-    names = [field.input_value() for field in page.locator("#lab input.name-in").all()]
-    assert names == list(state.tokens)
+    names = "[...document.querySelectorAll('#lab input.name-in')].map((field) => field.value)"
+    page.wait_for_function(
+        f"(wanted) => JSON.stringify({names}) === wanted",
+        arg=json.dumps(state.tokens, separators=(",", ":"), ensure_ascii=False),
+    )
     shown = [field.input_value() for field in page.locator("#lab .stage input.box-in").all()]
     assert {three_digits(p) for p in (*state.target, *state.draft)} <= set(shown)
     page.get_by_role("tab", name="Explore").click()
