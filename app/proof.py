@@ -37,20 +37,16 @@ MOST_ROWS_OF_TWO = 20
 DEFAULT_PROMPT = "Tell me a short story about a lighthouse keeper who finds a bottle on the beach."
 INTRO = (
     "Speculative decoding claims to change the speed and nothing else. Here that claim is put to the test on "
-    "the "
-    "model that is loaded now."
+    "the model that is loaded now."
 )
 GREEDY = (
     "<h2>1. Greedy: the same text, token for token</h2><p class='view-hint'>At temperature 0 the target "
-    "always takes "
-    "its most likely token, so the answer with guesses must be the answer without.</p>"
+    "always takes its most likely token, so the answer with guesses must be the answer without.</p>"
 )
 SAMPLING = (
     "<h2>2. Sampling: the same law</h2><p class='view-hint'>Above temperature 0 two answers differ by luck, "
-    "so single "
-    "texts prove nothing. What must agree is how often each token comes out: many judgements against the "
-    "exact "
-    "probabilities.</p>"
+    "so single texts prove nothing. What must agree is how often each token comes out: many judgements "
+    "against the exact probabilities.</p>"
 )
 
 

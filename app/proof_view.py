@@ -46,9 +46,9 @@ def greedy_table(checks: list[GreedyCheck], labels: Mapping[int, str], dtype: st
     rows = "".join(_greedy_row(check, labels, dtype) for check in checks)
     table = (
         '<div class="table-scroll"><table class="race-table"><thead><tr><th scope="col">prompt</th>'
-        '<th scope="col">tokens compared</th><th scope="col" title="of the target, by EAGLE-2; vanilla needs '
-        "one a "
-        'token">passes</th><th scope="col">EAGLE-2 against vanilla</th></tr></thead>'
+        '<th scope="col">tokens compared</th>'
+        '<th scope="col" title="of the target, by EAGLE-2; vanilla needs one a token">passes</th>'
+        '<th scope="col">EAGLE-2 against vanilla</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
     return _greedy_sum(checks, over) + table
@@ -69,8 +69,7 @@ def _greedy_sum(checks: list[GreedyCheck], over: bool) -> str:
     css = "verdict-good" if near == len(wrong) else "verdict-bad"
     return (
         f'<p class="sentence {css}"><b>{plural(len(wrong), "prompt")} of {len(checks)} differ</b>, {word}. '
-        "The "
-        "table says where, and by how much the two best logits differ there.</p>"
+        "The table says where, and by how much the two best logits differ there.</p>"
     )
 
 
@@ -110,15 +109,11 @@ def setup(found: Sampled) -> str:
         f"<b class='mono'>{html_token(found.root)}</b> is fixed as the root. There EAGLE-2 guessed "
         f"{plural(found.nodes, 'token')}, {found.siblings} of them right after the root.</p>"
         '<p class="view-hint">Given the text so far the draft is certain, so <b>one draft and one target '
-        "pass serve "
-        f"all {n:,} judgements</b>; only the draws are fresh. A second token that falls outside this tree is "
-        "judged in a "
-        f"tree of its own, one for each of {plural(found.trees, 'possible first token')}. The exact law "
-        "comes from "
-        "vanilla’s own passes, one token at a time, never from the pass over the tree. The judging is done "
-        "for many "
-        f"rows at once; {found.checked} of them were repeated by the decoder itself, {found.same} with the "
-        "same "
+        f"pass serve all {n:,} judgements</b>; only the draws are fresh. A second token that falls outside "
+        "this tree is judged in a tree of its own, one for each of "
+        f"{plural(found.trees, 'possible first token')}. The exact law comes from vanilla’s own passes, one "
+        "token at a time, never from the pass over the tree. The judging is done for many rows at once; "
+        f"{found.checked} of them were repeated by the decoder itself, {found.same} with the same "
         "tokens.</p>"
     )
 
@@ -180,13 +175,11 @@ def _meaning(one: Comparison) -> str:
     if one.test.failed:
         return (
             "It divides by the draft’s confidence although the list was certain, not drawn: min(1, p / "
-            "confidence). "
-            "The same draws, another law."
+            "confidence). The same draws, another law."
         )
     return (
         "The misreading is still biased, by the exact number above; at this place that is too little for so "
-        "few "
-        "draws. Take more draws, or a prompt whose next token is less certain."
+        "few draws. Take more draws, or a prompt whose next token is less certain."
     )
 
 
