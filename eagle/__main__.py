@@ -13,6 +13,7 @@ from importlib import import_module
 COMMANDS = {
     "generate": "decode one prompt and print the answer",
     "bench": "measure methods against each other on this machine",
+    "profile": "draw where the milliseconds of a step go",
     "eval": "measure how good a draft head is",
     "train": "corpus, fit, export: make a draft head",
     "audit": "re-derive every verdict of a recorded run",
