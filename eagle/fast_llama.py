@@ -113,7 +113,7 @@ class FastLlamaTarget(Target):
 
     def _unit(self, x: Tensor) -> Tensor:
         """x [N, H] over its root mean square; the norm's weight is in the product that follows."""
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True).add_(self._eps))
+        return F.rms_norm(x, (self.hidden_size,), None, self._eps)
 
     def logits(self, features: Tensor) -> Tensor:
         return self._lm_head(features)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 from dataclasses import replace
 
 import pytest
@@ -126,3 +128,23 @@ def test_what_is_packed_comes_out_again() -> None:
 def test_what_lies_on_the_host_is_not_copied() -> None:
     x = torch.randn(4)
     assert host.fetch([x])[0] is x
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_no_python_runs_for_each_node_until_the_verdict(temperature: float) -> None:
+    """Drafting, verifying and bringing a tree of 60 nodes makes the calls of one of 4, levels being equal."""
+    pair = tiny_pair()
+    few, many = (_calls_of_a_step(pair, asked("eagle2", temperature, tree)) for tree in ("4/3/10", "60/3/10"))
+    assert few == many > 100
+
+
+def _calls_of_a_step(pair: Pair, settings: Settings) -> int:
+    state = decoder.start(pair, ids_prompt(prompt_of(12)), settings)
+    decoder.prefill(state, settings)
+    seen = cProfile.Profile()
+    seen.enable()
+    drafted = decoder.drafting(state, settings)
+    logits, _ = decoder.read(state, drafted)
+    host.bring(drafted, logits, settings, "here")
+    seen.disable()
+    return int(pstats.Stats(seen).total_calls)  # type: ignore[attr-defined]
