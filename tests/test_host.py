@@ -134,7 +134,8 @@ def test_what_lies_on_the_host_is_not_copied() -> None:
 def test_no_python_runs_for_each_node_until_the_verdict(temperature: float) -> None:
     """Drafting, verifying and bringing a tree of 60 nodes makes the calls of one of 4, levels being equal."""
     pair = tiny_pair()
-    few, many = (_calls_of_a_step(pair, asked("eagle2", temperature, tree)) for tree in ("4/3/10", "60/3/10"))
+    shapes = ("4/3/10", "4/3/10", "60/3/10")  # the first call of all fills torch's own caches
+    _, few, many = (_calls_of_a_step(pair, asked("eagle2", temperature, shape)) for shape in shapes)
     assert few == many > 100
 
 
