@@ -102,16 +102,21 @@ def contenders_for(
     """Methods x tree shapes (of the methods that have some) x settings, which differ in temperature."""
     found: list[Contender] = []
     for settings in asked:
-        at = f" T={settings.temperature:g}" if len(asked) > 1 else ""
+        end = at(settings, asked)
         for name in names:
             shapes = trees if Method(name) in TREE_METHODS else trees[:1]
             for tree in shapes:
                 chosen = Settings(**{**settings.model_dump(), "method": name, "tree": tree})
                 label = f"{name} {tree}" if len(shapes) > 1 else name
-                contender = ours(pair, label + at, chosen)
-                contender.base = VANILLA + at
+                contender = ours(pair, label + end, chosen)
+                contender.base = VANILLA + end
                 found.append(contender)
     return found
+
+
+def at(settings: Settings, asked: Sequence[Settings]) -> str:
+    """How a contender's name says its temperature, where there are several."""
+    return f" T={settings.temperature:g}" if len(asked) > 1 else ""
 
 
 def measure(contenders: Sequence[Contender], prompts: Sequence[list[int]], repeats: int) -> None:

@@ -7,20 +7,23 @@ from typing import Any
 
 import torch
 
-from eagle.bench import Contender, Sample
+from eagle.bench import VANILLA, Contender, Sample
 from eagle.settings import Settings
 
 PROMPT_LOOKUP_TOKENS = 3
 
 
-def outside(model: Any, settings: Settings) -> list[Contender]:
-    """``generate`` plain, and with its assisted prompt lookup."""
-    return [
-        transformers_generate(model, "transformers generate", settings),
+def outside(model: Any, settings: Settings, at: str = "") -> list[Contender]:
+    """``generate`` plain, and with its assisted prompt lookup; ``at`` ends the names, vanilla's too."""
+    found = [
+        transformers_generate(model, f"transformers generate{at}", settings),
         transformers_generate(
-            model, "transformers prompt lookup", settings, prompt_lookup_num_tokens=PROMPT_LOOKUP_TOKENS
+            model, f"transformers prompt lookup{at}", settings, prompt_lookup_num_tokens=PROMPT_LOOKUP_TOKENS
         ),
     ]
+    for contender in found:
+        contender.base = VANILLA + at
+    return found
 
 
 def transformers_generate(model: Any, name: str, settings: Settings, **options: Any) -> Contender:

@@ -249,3 +249,51 @@ def test_the_peak_is_that_of_the_work_since() -> None:
     before = machine.peak_rss_mb()
     torch.ones(40 * 2**18)  # 40 MiB, let go at once
     assert machine.peak_rss_mb() > before + 20
+
+
+def test_outside_contenders_are_measured_at_each_temperature(ask: Any) -> None:
+    asked = (
+        "--temperatures",
+        "0",
+        "1",
+        "--outside",
+        "--methods",
+        "vanilla",
+        "--limit",
+        "1",
+        "--repeats",
+        "1",
+    )
+    _, line = ask(*asked)
+    assert [(row["method"], row["temperature"]) for row in line["rows"]] == [
+        ("vanilla T=0", 0),
+        ("vanilla T=1", 1),
+        ("transformers generate T=0", 0),
+        ("transformers prompt lookup T=0", 0),
+        ("transformers generate T=1", 1),
+        ("transformers prompt lookup T=1", 1),
+    ]
+    assert all(row["speedup_vs_vanilla"] for row in line["rows"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--outside", "--grid"), "--outside goes with neither"),
+        (("--grid", "--temperatures", "0", "1"), "--grid measures at one temperature"),
+        (("--methods", "fast"), "--methods names"),
+        (("--limit", "0"), "must be at least 1"),
+        (("--tree", "9/9"), "tree must be"),
+        (("--grid", "--limit", "4"), "needs more than 4 questions"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_in_a_sentence(
+    options: tuple[str, ...],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    questions: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command, "load_pair", lambda _: with_costs(tiny_pair()))
+    assert command_line.main(["bench", "--prompts", str(questions), *options]) == 2
+    assert words in capsys.readouterr().err

@@ -34,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--limit", type=int, default=4, help="questions of each file (default: 4)")
     parser.add_argument("--repeats", type=int, default=3, help="counted rounds (default: 3)")
     parser.add_argument(
-        "--outside", action="store_true", help="also transformers' generate and prompt lookup, in the dtype"
+        "--outside", action="store_true", help="also transformers' generate and prompt lookup"
     )
     parser.add_argument("--threads", type=int, help="torch threads (default: this machine's share)")
     add_sampling_options(parser)
@@ -62,6 +62,10 @@ def run(args: argparse.Namespace) -> int:
     names = _methods(args)
     if args.repeats < 1 or args.limit < 1:
         raise UsageError("--repeats and --limit must be at least 1.")
+    if args.outside and (args.grid or args.contexts):
+        raise UsageError("--outside goes with neither --grid nor --contexts.")
+    if args.grid and args.temperatures:
+        raise UsageError("--grid measures at one temperature: give --temperature.")
     questions = {path: read_questions(path, args.limit * (1 + args.grid)) for path in args.prompts}
     asked = [
         settings_from(argparse.Namespace(**{**vars(args), "temperature": temperature}), Method.VANILLA)
@@ -111,7 +115,10 @@ def _methods_measured(
 
     contenders = bench.contenders_for(pair, names, args.trees or [args.tree], asked)
     if args.outside:
-        contenders += outside(_plain_model(args), asked[0])
+        model = _plain_model(args)
+        contenders += [
+            one for settings in asked for one in outside(model, settings, bench.at(settings, asked))
+        ]
     prompts = [ids for found in questions.values() for ids in _ids(pair, found)]
     bench.measure(contenders, prompts, args.repeats)
     rows = bench.rows(contenders)

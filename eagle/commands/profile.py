@@ -14,9 +14,13 @@ PROMPT = "Explain in a few sentences why the sky is blue at noon and red in the 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("profile", help="draw where the milliseconds of a step go")
-    parser.add_argument("--method", default="eagle2", choices=list(Method), help="default: eagle2")
+    parser.add_argument(
+        "--method", default="eagle2", choices=[str(method) for method in Method], help="default: eagle2"
+    )
     parser.add_argument("--prompt", default=PROMPT, help="the text to decode after")
-    parser.add_argument("--out", type=Path, default=PICTURE, help="the SVG file (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=PICTURE, help="the SVG file (default: docs/images/profile.svg)"
+    )
     parser.add_argument("--threads", type=int, help="torch threads (default: this machine's share)")
     add_sampling_options(parser)
     add_pair_options(parser)
