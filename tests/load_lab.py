@@ -19,6 +19,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
+
 GOAL_MS = 300.0
 BUSY_GOAL_MS = 500.0
 PACE_S = 2.0
@@ -85,7 +87,11 @@ async def visitor(number: int, url: str, component: int, until: float, tally: Ta
             "session_hash": f"visitor{number}",
             "fn_name": "lab_act",
         }
-        answer = await client.post(f"{url}/gradio_api/component_server", json=body)
+        try:
+            answer = await client.post(f"{url}/gradio_api/component_server", json=body)
+        except httpx.HTTPError as error:
+            tally.wrong.append(f"{action}: {type(error).__name__} {error}")
+            continue
         tally.took.append(1000 * (time.monotonic() - started))
         if answer.status_code != 200 or "lab-page" not in answer.json()["html"]:
             tally.wrong.append(f"{action}: {answer.status_code} {answer.text[:80]}")
@@ -95,8 +101,6 @@ async def visitor(number: int, url: str, component: int, until: float, tally: Ta
 
 
 async def crowd(visitors: int, seconds: float, url: str, component: int) -> Tally:
-    import httpx
-
     tally = Tally()
     until = time.monotonic() + seconds
     limits = httpx.Limits(max_connections=visitors)
@@ -110,6 +114,9 @@ async def crowd(visitors: int, seconds: float, url: str, component: int) -> Tall
 def report(tally: Tally, goal: float) -> bool:
     """Prints the figures; whether the goal was met."""
     took = sorted(tally.took)
+    if len(took) < 2:
+        print("too few answers to judge", *tally.wrong[:5], sep="\n")
+        return False
     p95 = statistics.quantiles(took, n=20)[-1]
     figures = {
         "answers": len(took),

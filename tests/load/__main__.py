@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ START_S = 240
 
 def main() -> int:
     args = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that the server ends too
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     server = subprocess.Popen(
