@@ -227,10 +227,24 @@ class Visitor:
 @pytest.fixture(scope="package")
 def tiny(browser: Any, gallery: Gallery) -> Iterator[Visitor]:
     """One visitor of the Race and Proof tabs with a tiny live pair, for all the tests that need a model."""
-    from tests.browser.tiny_page import visitor_of_tiny_page
+    from tests.browser.small_pages import race_and_proof, visitor_of
 
-    with visitor_of_tiny_page(browser, gallery) as visitor:
+    with visitor_of(browser, gallery, race_and_proof(gallery)) as visitor:
         yield visitor
+
+
+@pytest.fixture(scope="package")
+def lab_reader(browser: Any, gallery: Gallery) -> Iterator[Visitor]:
+    from tests.browser.small_pages import lab_alone, visitor_of
+
+    with visitor_of(browser, gallery, lab_alone()) as visitor:
+        yield visitor
+
+
+@pytest.fixture
+def lab_desk(lab_reader: Visitor) -> Iterator[Visitor]:
+    """One page of the rule lab alone, for the tests that need no other tab."""
+    yield from at_the_desk(lab_reader)
 
 
 @pytest.fixture(scope="package")
@@ -243,6 +257,11 @@ def reader(browser: Any, server: Server) -> Iterator[Visitor]:
 @pytest.fixture
 def desk(reader: Visitor) -> Iterator[Visitor]:
     """One page for most tests, which open it anew: what it has loaded once stays in its cache."""
+    yield from at_the_desk(reader)
+
+
+def at_the_desk(reader: Visitor) -> Iterator[Visitor]:
+    """The page of an earlier test for the next one, which answers for its own errors only."""
     reader.blocked.clear()
     reader.errors.clear()
     yield reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -49,8 +49,8 @@ class Lab:
 
 
 @pytest.fixture
-def lab(desk: Visitor) -> Lab:
-    return Lab(desk)
+def lab(lab_desk: Visitor) -> Lab:
+    return Lab(lab_desk)
 
 
 def test_a_link_opens_the_lab_and_restores_it_and_editing_changes_the_address(desk: Visitor) -> None:
@@ -72,8 +72,8 @@ def test_a_link_opens_the_lab_and_restores_it_and_editing_changes_the_address(de
     assert lab.text(".left-table") == bars
 
 
-def test_bad_values_in_a_link_are_said_in_a_note(desk: Visitor) -> None:
-    lab = Lab(desk, "tab=lab&lab.p=1,nan&run=first&step=2")
+def test_bad_values_in_a_link_are_said_in_a_note(lab_desk: Visitor) -> None:
+    lab = Lab(lab_desk, "tab=lab&lab.p=1,nan&run=first&step=2")
     assert "not finite" in lab.text(".l-note")
     lab.press("Space")
     assert "run=first&step=2" in lab.page.url, "keys of other tabs are left alone"
@@ -144,12 +144,11 @@ def test_a_bar_a_draw_and_u_can_be_dragged_and_typed(lab: Lab) -> None:
     lab.page.keyboard.press("Home")
     lab.page.wait_for_function("() => /lab\\.p=0,1/.test(location.search)")
     draw = lab.page.locator(".rung .r-in").first
-    count = lab.answers()
     draw.fill("0.25")
     draw.press("Enter")
-    lab.until(count + 1)
+    # Not a count of answers: a key on a slider asks twice, as it moves and when it rests.
+    lab.page.wait_for_function("() => /lab\\.r=8:0\\.25/.test(location.search)")
     assert "r = .25" in lab.page.text_content(".rung .rung-bar")
-    assert "lab.r=8:0.25" in lab.page.url
 
 
 def test_the_rule_menu_marks_the_misreading_as_biased(lab: Lab) -> None:
@@ -187,8 +186,8 @@ def test_predictions_come_before_the_verdict(lab: Lab) -> None:
     assert "lab.guesses=0:0.5:0.51:0" in lab.page.url
 
 
-def test_class_mode_is_light_large_and_kept_in_the_link(visit: Any) -> None:
-    lab = Lab(visit(color_scheme="dark"), "tab=lab&__theme=dark")
+def test_class_mode_is_light_large_and_kept_in_the_link(lab_desk: Visitor) -> None:
+    lab = Lab(lab_desk, "tab=lab&__theme=dark")
     assert lab.page.evaluate("() => document.body.classList.contains('dark')")
     lab.click(".lab-foot .toggle >> text=class mode")
     assert not lab.page.evaluate("() => document.body.classList.contains('dark')")
@@ -220,16 +219,23 @@ def hostile_query() -> str:
     return f"tab=lab&lab.lesson=0&{names}&lab.p={even}&lab.q={even}&lab.k=8&lab.step=3&lab.n=100"
 
 
-def test_hostile_names_are_shown_and_never_run(desk: Visitor) -> None:
-    lab = Lab(desk, hostile_query())
+def test_hostile_names_are_shown_and_never_run(lab_desk: Visitor) -> None:
+    lab = Lab(lab_desk, hostile_query())
     assert lab.page.evaluate("() => window.hacked") is None
     assert lab.page.locator(".lab img").count() == 0
     assert "<b>bold</b>" in lab.text(".outcome-table")
     assert "∅" in lab.text(".left-table")
 
 
-def test_nothing_is_cut_off_or_overlaps_on_a_phone(visit: Any) -> None:
-    lab = Lab(visit(viewport={"width": 400, "height": 800}), hostile_query())
+@pytest.fixture
+def phone(lab_desk: Visitor) -> Iterator[Visitor]:
+    lab_desk.page.set_viewport_size({"width": 400, "height": 800})
+    yield lab_desk
+    lab_desk.page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_nothing_is_cut_off_or_overlaps_on_a_phone(phone: Visitor) -> None:
+    lab = Lab(phone, hostile_query())
     pages = [to_query(lessons.open_card(number, 1)) for number in range(1, 7)]
     for query in [hostile_query(), *pages]:
         lab.page.goto(f"{lab.visitor.url}/?{query}")
@@ -243,8 +249,8 @@ def test_nothing_is_cut_off_or_overlaps_on_a_phone(visit: Any) -> None:
             assert wide <= 0, (query[:60], view)
 
 
-def test_the_link_is_copied_from_the_pages_own_address(visit: Any) -> None:
-    lab = Lab(visit(permissions=["clipboard-read", "clipboard-write"]))
+def test_the_link_is_copied_from_the_pages_own_address(lab: Lab) -> None:
+    lab.visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
     lab.press("Space")
     lab.page.locator("[data-local=copy]").click()
     lab.page.wait_for_selector(".l-note")

@@ -1,30 +1,30 @@
-"""The Proof tab in a real browser, with a tiny live pair."""
+"""The Proof tab in a real browser, with a tiny live pair, on a phone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from app.gallery import Gallery
 from tests.browser.conftest import Visitor
-from tests.browser.tiny_page import visitor_of_tiny_page
+from tests.browser.small_pages import fits, open_tab
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def proof(browser: Any, gallery: Gallery) -> Iterator[Visitor]:
-    with visitor_of_tiny_page(browser, gallery, "Proof", viewport={"width": 400, "height": 800}) as visitor:
-        yield visitor
+@pytest.fixture
+def proof(tiny: Visitor) -> Visitor:
+    open_tab(tiny, "Proof", width=400)
+    return tiny
 
 
 def test_greedy_is_identical_on_screen(proof: Visitor) -> None:
+    for name, value in (("Prompts", "2"), ("Tokens each", "16")):
+        box = proof.page.get_by_label(f"number input for {name}")
+        box.fill(value)
+        box.press("Tab")
     proof.page.click("#greedy-go")
     proof.until("#greedy-note", "Done.")
-    assert "Identical. 240 tokens of 5 prompts" in proof.text("#greedy-table")
-    assert proof.page.locator("#greedy-table tbody tr").count() == 5
+    assert "Identical. 32 tokens of 2 prompts" in proof.text("#greedy-table")
+    assert proof.page.locator("#greedy-table tbody tr").count() == 2
 
 
 def test_sampling_passes_the_misreading_fails_and_a_phone_shows_it(proof: Visitor) -> None:
@@ -37,8 +37,7 @@ def test_sampling_passes_the_misreading_fails_and_a_phone_shows_it(proof: Visito
     assert page.locator("#verdict-two .verdict-bad .biased-mark").count() == 1
     page.wait_for_selector("#shares-one .main-svg")
     page.wait_for_selector("#shares-two .main-svg")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    proof.save_shot("proof-phone")
+    fits(proof)
 
 
 def test_a_blank_prompt_is_one_sentence(proof: Visitor) -> None:
