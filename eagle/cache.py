@@ -33,12 +33,25 @@ class KVCache:
         Raises ValueError when the rows do not fit.
         """
         end = self.length + keys.shape[2]
-        if end > self.capacity:
-            raise ValueError(f"the cache holds {self.capacity} rows, but {end} are needed.")
+        self._check_room(end)
         all_keys, all_values = self._rows_of(layer, keys, values)
         all_keys[:, :, self.length : end] = keys
         all_values[:, :, self.length : end] = values
         return all_keys[:, :, :end], all_values[:, :, :end]
+
+    def room_for(self, count: int, heads: int, size: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """For a target that fills all layers itself: the places of this pass's rows [L, 2, G, N, D], keys
+        first, and all rows up to and with them [L, 2, G, T + N, D]. ``like`` has their type and device.
+
+        Raises ValueError when the rows do not fit.
+        """
+        end = self.length + count
+        self._check_room(end)
+        if self._storage is None:
+            self._storage = like.new_zeros(self.layers, 2, 1, heads, self.capacity, size)
+            self._keys, self._values = list(self._storage[:, 0]), list(self._storage[:, 1])
+        every = self._storage[:, :, 0, :, :end]
+        return every[..., self.length :, :], every
 
     def keep(self, rows: Tensor) -> None:
         """Commits rows [m] of the last pass (0 is its first), in that order; the others are dropped."""
@@ -65,6 +78,10 @@ class KVCache:
         from eagle.transformers_cache import TransformersCache
 
         return TransformersCache(self)
+
+    def _check_room(self, end: int) -> None:
+        if end > self.capacity:
+            raise ValueError(f"the cache holds {self.capacity} rows, but {end} are needed.")
 
     def _rows_of(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         mine, my_values = self._keys[layer], self._values[layer]

@@ -9,13 +9,14 @@ which no dot product notices.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from eagle.attention import attend_rows, block_bias
+from eagle.attention import block_bias
 from eagle.cache import KVCache
 from eagle.linear import LinearKind, Packed
 from eagle.target import Target, causal
@@ -34,6 +35,7 @@ class FastLlamaTarget(Target):
         self.device, self.dtype = torch.device("cpu"), torch.float32
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._size = model.model.layers[0].self_attn.head_dim
+        self._scale = 1 / math.sqrt(self._size)
         self._eps = config.rms_norm_eps
         self._embedding = model.get_input_embeddings().weight.detach()
         self._head_rows = model.get_output_embeddings().weight.detach()
@@ -93,23 +95,43 @@ class FastLlamaTarget(Target):
         return halves.transpose(1, 2).reshape(weight.shape)
 
     def forward(self, ids: Tensor, positions: Tensor, block: Tensor | None, cache: KVCache) -> Tensor:
-        n = ids.shape[0]
-        bias = block_bias(causal(n, self.device) if block is None else block, self.dtype) if n > 1 else None
-        angles = torch.outer(positions.float(), self._turns)
-        turn = torch.polar(torch.full_like(angles, self._rotation_scale), angles)[:, None]
-        rotated = self._heads + self._kv_heads
+        n, heads, kv_heads, size = ids.shape[0], self._heads, self._kv_heads, self._size
+        sharing = heads // kv_heads  # query heads of a key head: they go through a product together
+        bias = self._bias(n, block)
+        turn = self._turn(positions)
         x = self._embedding[ids]
-        for index, (qkv, o, gate_up, down) in enumerate(self._blocks):
-            heads = qkv(self._unit(x)).view(n, rotated + self._kv_heads, self._size)
-            turned = torch.view_as_complex(heads[:, :rotated].view(n, rotated, self._size // 2, 2)) * turn
-            qk = torch.view_as_real(turned).view(n, rotated, self._size).transpose(0, 1)[None]
-            values = heads[:, rotated:].transpose(0, 1)[None]
-            keys, values = cache.write(index, qk[:, self._heads :], values)
-            context = attend_rows(qk[:, : self._heads], keys, values, bias)
-            x = o.plus(context[0].transpose(0, 1).reshape(n, -1), x)
+        fresh, every = cache.room_for(n, kv_heads, size, x)
+        places = zip(*(part.transpose(1, 2).unbind(0) for part in fresh.unbind(1)), strict=True)
+        kept = zip(every[:, 0].transpose(2, 3).unbind(0), every[:, 1].unbind(0), strict=True)
+        for (qkv, o, gate_up, down), (new_keys, new_values), (keys, values) in zip(
+            self._blocks, places, kept, strict=True
+        ):
+            made = qkv(self._unit(x)).view(n, heads + 2 * kv_heads, size)
+            pairs = made[:, : heads + kv_heads].view(n, heads + kv_heads, size // 2, 2)
+            turned = torch.view_as_real(torch.view_as_complex(pairs) * turn).view(n, -1, size)
+            new_keys.copy_(turned[:, heads:])
+            new_values.copy_(made[:, heads + kv_heads :])
+            q = turned[:, :heads].transpose(0, 1).reshape(kv_heads, sharing * n, size)
+            scores = torch.bmm(q, keys).mul_(self._scale)
+            if bias is not None:
+                scores[..., -n:].add_(bias)
+            context = torch.bmm(scores.softmax(-1), values).view(heads, n, size)
+            x = o.plus(context.transpose(0, 1).reshape(n, -1), x)
             gate, up = gate_up(self._unit(x)).chunk(2, dim=-1)
             x = down.plus(F.silu(gate).mul_(up), x)
         return self._unit(x) * self._final_norm
+
+    def _turn(self, positions: Tensor) -> Tensor:
+        """The complex number [N, 1, D / 2] that each position turns its pairs by."""
+        angles = torch.outer(positions.float(), self._turns)
+        return torch.polar(torch.full_like(angles, self._rotation_scale), angles)[:, None]
+
+    def _bias(self, n: int, block: Tensor | None) -> Tensor | None:
+        """What is added to the scores of the pass's own rows, [heads that share a key head * N, N]."""
+        if n == 1:
+            return None
+        bias = block_bias(causal(n, self.device) if block is None else block, self.dtype)
+        return bias.repeat(self._heads // self._kv_heads, 1)
 
     def _unit(self, x: Tensor) -> Tensor:
         """x [N, H] over its root mean square; the norm's weight is in the product that follows."""
