@@ -19,6 +19,13 @@ def ask(visitor: Any, prompt: str) -> None:
     visitor.page.click("#run")
 
 
+def choose(visitor: Any, path: Path) -> None:
+    """Opens a file as a visitor does: by the button and the browser's own dialog."""
+    with visitor.page.expect_file_chooser() as dialog:
+        visitor.page.click("#import")
+    dialog.value.set_files(str(path))
+
+
 def test_an_example_runs_and_the_meters_compare_it_with_plain_decoding(desk: Visitor) -> None:
     visitor = desk
     page = visitor.open()
@@ -105,7 +112,7 @@ def test_export_and_import_round_trip(visit: Any, tmp_path: Path) -> None:
     caught.value.save_as(saved)
     other = visit()
     other.open()
-    other.page.set_input_files("#import input[type=file], input[data-testid=file-upload]", str(saved))
+    choose(other, saved)
     other.until("#source", "imported run")
     other.until(".source-prompt", "<img")
     other.until("#note", "audit")
@@ -183,7 +190,7 @@ def test_a_file_that_is_no_trace_gets_one_sentence(desk: Visitor, tmp_path: Path
     bad.write_text('{"version": 1, "steps": "<script>"}')
     visitor = desk
     visitor.open()
-    visitor.page.set_input_files("#import input[type=file], input[data-testid=file-upload]", str(bad))
+    choose(visitor, bad)
     visitor.until("#note .fault", "This is not a trace that can be read")
 
 
@@ -193,10 +200,14 @@ def test_two_visitors_never_see_each_others_runs(visit: Any) -> None:
     two.open()
     ask(one, "the first visitor's question")
     ask(two, "another visitor's question")
-    one.until("#note", "Done.")
-    two.until("#note", "Done.")
-    assert "the first visitor" in one.text("#source")
-    assert "another visitor" in two.text("#source")
+    for visitor, theirs, others in (
+        (one, "the first visitor", "another"),
+        (two, "another visitor", "the first"),
+    ):
+        visitor.until("#note", "Done.")
+        visitor.until("#source", theirs)
+        visitor.until_step(9)
+        assert others not in visitor.text("#source")
     one.page.click("#step-previous")
     one.until_step(8)
     assert two.step() == 9
