@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from eagle.cache import KVCache
 from eagle.decoder import generate
 from eagle.fast_llama import FastLlamaTarget
 from eagle.linear import Packed, Plain, packing_works
@@ -74,3 +75,28 @@ def test_greedy_text_is_the_same_on_either_target() -> None:
     pair.head.target = fast  # type: ignore[union-attr]
     fast_run = generate(type(pair)(fast, pair.head, pair.tokenizer, pair.info), "one two", settings)
     assert fast_run.token_ids == slow_run.token_ids
+
+
+@torch.inference_mode()
+def test_rows_that_do_not_fit_are_refused() -> None:
+    target = FastLlamaTarget(tiny_model(0), frozenset())
+    with pytest.raises(ValueError, match="holds 4 rows, but 5 are needed"):
+        target.forward(torch.arange(5), torch.arange(5), None, target.new_cache(4))
+
+
+@torch.inference_mode()
+def test_the_cache_holds_the_rows_that_were_written_layer_by_layer() -> None:
+    """Both ways of filling it, all layers' rows at once or one layer after the other, and both keep."""
+    rows = torch.randn(3, 2, 2, 4, 8, generator=torch.Generator().manual_seed(0))  # L, 2, G, N, D
+    at_once, in_turn = KVCache(3, 6), KVCache(3, 6)
+    fresh, every = at_once.room_for(4, 2, 8, rows)
+    fresh.copy_(rows)
+    for layer, (keys, values) in enumerate(rows):
+        seen = in_turn.write(layer, keys[None], values[None])
+        assert torch.equal(every[layer], torch.cat(seen))
+    for cache in (at_once, in_turn):
+        cache.keep(torch.tensor([0, 2]))
+    for layer in range(3):
+        for mine, theirs in zip(at_once.rows(layer), in_turn.rows(layer), strict=True):
+            assert torch.equal(mine, theirs) and mine.shape == (1, 2, 2, 8)
+    assert at_once.room_for(4, 2, 8, rows)[1].shape == (3, 2, 2, 6, 8)
