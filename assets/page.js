@@ -313,6 +313,13 @@
   const root = document.documentElement;
   let playTimer = 0;
   root.dataset.pace = "1";
+  // Rules that start at the root element can not stand in the style sheet: gradio puts that inside its container.
+  const rules = PACES.map((_, i) => `[data-pace="${i}"] .pace span:nth-child(${i + 1}) { display: inline; }`);
+  Object.keys(NEXT).forEach((kind) => {
+    const button = `[data-playing=${kind}] [data-play=${kind}]`;
+    rules.push(`${button} .when-playing { display: inline; } ${button} .when-still { display: none; }`);
+  });
+  document.head.append(Object.assign(document.createElement("style"), { textContent: rules.join("\n") }));
 
   function stopPlaying() {
     clearTimeout(playTimer);
