@@ -30,13 +30,16 @@ class Packed:
         self.out_features, self.in_features = weight.shape
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), PACKED_FOR_ROWS)
         self._bias = bias
+        # Named overloads: letting torch find the one that fits costs as much as a small product.
+        self._product = torch.ops.mkldnn._linear_pointwise.default
+        self._product_plus = torch.ops.mkldnn._linear_pointwise.binary
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+        return self._product(x, self._weight, self._bias, "none", [], "")
 
     def plus(self, x: Tensor, other: Tensor) -> Tensor:
-        """The product plus ``other``; oneDNN's own fused sum gives the same bits but costs more to set up."""
-        return self(x).add_(other)
+        """The product plus ``other``, added while it is still in the registers."""
+        return self._product_plus(x, other, self._weight, self._bias, "add")
 
 
 class Plain:
