@@ -51,6 +51,11 @@ IN_EVERY_RUN = (
     "test_the_rule_menu_marks_the_misreading",
     "test_the_experiment_and_the_proof_show",
     "test_predictions_come_before_the_verdict",
+    "test_a_race_of_no_method_is_one_sentence",
+    "test_the_width_is_measured_and_explained",
+    "test_greedy_is_identical_on_screen",
+    "test_sampling_passes_the_misreading_fails",
+    "test_a_blank_prompt_is_one_sentence",
 )
 
 
