@@ -149,7 +149,11 @@
         layout.width = width;
         layout.autosize = false;
         if (layout.meta && layout.meta.pixels && layout.xaxis) layout.xaxis.range = [0, width];
-        if (COARSE) layout.dragmode = false; // a finger scrolls the page
+        if (COARSE) {
+          layout.dragmode = false; // a finger scrolls the page
+          // A tap opens the node's panel; a label over the tree would only stand in the way.
+          if (layout.meta && layout.meta.down) figure.data.forEach((t) => { if (t.customdata) t.hoverinfo = "none"; });
+        }
         plot.style.height = layout.height + "px";
         plot.style.width = width + "px";
         alt.textContent = (layout.meta && layout.meta.alt) || "";
