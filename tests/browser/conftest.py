@@ -51,6 +51,8 @@ IN_EVERY_RUN = (
     "test_the_rule_menu_marks_the_misreading",
     "test_the_experiment_and_the_proof_show",
     "test_predictions_come_before_the_verdict",
+    "test_class_mode_is_light_large",
+    "test_hostile_names_are_shown_and_never_run",
     "test_a_race_of_no_method_is_one_sentence",
     "test_the_width_is_measured_and_explained",
     "test_greedy_is_identical_on_screen",
