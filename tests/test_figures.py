@@ -6,6 +6,7 @@ import html
 import json
 import re
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -143,7 +144,7 @@ def test_the_log_scale_starts_below_the_lowest_value_and_grows_by_decades() -> N
         assert scale.length(least) > 0
         assert scale.length(1) == pytest.approx(200)
         ends = [scale.length(value) for value in scale.decades()]
-        steps = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+        steps = [b - a for a, b in pairwise(ends)]
         assert steps == pytest.approx([200 / len(steps)] * len(steps))
         shown = texts(filmstrip(step, run.labels(), parent, log=True))
         assert three_digits(scale.start) in shown
