@@ -94,6 +94,38 @@
     setTimeout(flush, 0);
   }
 
+  // A press and its release at one place, wherever plotly has put what takes the pointer in between.
+  function onTap(plot, tapped) {
+    let from = null;
+    plot.addEventListener("pointerdown", (event) => {
+      from = event.isPrimary && event.button === 0 && !event.target.closest(".modebar")
+        ? [event.clientX, event.clientY] : null;
+    }, true);
+    document.addEventListener("pointercancel", () => { from = null; }, true); // a finger that scrolls
+    document.addEventListener("pointerup", (event) => {
+      if (from && Math.hypot(event.clientX - from[0], event.clientY - from[1]) < 6) tapped(...from);
+      from = null;
+    }, true);
+  }
+
+  // The node of the tree at a place on the screen: that of the nearest of the unseen marks along its box.
+  function nodeAt(plot, x, y) {
+    const marks = plot._fullData && plot._fullData.find((t) => t.mode === "markers" && t.customdata);
+    if (!marks) return null;
+    const { xaxis, yaxis, _size } = plot._fullLayout;
+    const box = plot.getBoundingClientRect();
+    let nearest = null;
+    let least = Infinity;
+    marks.customdata.forEach((node, i) => {
+      const dx = Math.abs(box.left + _size.l + xaxis.d2p(marks.x[i]) - x);
+      const dy = Math.abs(box.top + _size.t + yaxis.d2p(marks.y[i]) - y);
+      if (dx > 26 || dy > 30 || Math.hypot(dx, dy) >= least) return;
+      nearest = node;
+      least = Math.hypot(dx, dy);
+    });
+    return nearest;
+  }
+
   function mountFigure(element, props, trigger, watch, order) {
     const scroller = element.querySelector(".fig-scroll");
     const plot = element.querySelector(".fig");
@@ -109,12 +141,15 @@
         const point = event.points && event.points.find((p) => p.customdata !== undefined && p.customdata !== null);
         return point ? point.customdata : null;
       };
-      plot.on("plotly_click", (event) => {
-        const data = payload(event);
+      const choose = (data) => {
         if (data === null) return;
         stopPlaying();
         trigger("click", { point: data });
-      });
+      };
+      const isTree = () => plot.layout && plot.layout.meta && plot.layout.meta.down !== undefined;
+      plot.on("plotly_click", (event) => { if (!isTree()) choose(payload(event)); });
+      // Plotly loses a click that falls into a redraw, as clicks on a tree soon after another do.
+      onTap(plot, (x, y) => { if (isTree()) choose(nodeAt(plot, x, y)); });
       plot.on("plotly_doubleclick", () => setTimeout(() => showWhole(plot), 0)); // once the click is dealt with
       plot.on("plotly_hover", (event) => announce(payload(event)));
       plot.on("plotly_unhover", () => announce(null));
@@ -318,10 +353,10 @@
   let playTimer = 0;
   root.dataset.pace = "1";
   // Rules that start at the root element can not stand in the style sheet: gradio puts that inside its container.
-  const rules = PACES.map((_, i) => `[data-pace="${i}"] .pace span:nth-child(${i + 1}) { display: inline; }`);
+  const rules = PACES.map((_, i) => `[data-pace="${i}"] .pace span:nth-child(${i + 1}) { display: inline !important; }`);
   Object.keys(NEXT).forEach((kind) => {
     const button = `[data-playing=${kind}] [data-play=${kind}]`;
-    rules.push(`${button} .when-playing { display: inline; } ${button} .when-still { display: none; }`);
+    rules.push(`${button} .when-playing { display: inline !important; } ${button} .when-still { display: none; }`);
   });
   document.head.append(Object.assign(document.createElement("style"), { textContent: rules.join("\n") }));
 
