@@ -95,7 +95,7 @@ def crowd(url: str, args: argparse.Namespace, pid: int, expected: dict[str, list
         elif number % 3 == 1:
             kinds.append(LabVisitor(url, number, outcome, stop, config))
         else:
-            kinds.append(RunVisitor(url, number, outcome, stop, config, len(first.steps)))
+            kinds.append(RunVisitor(url, number, outcome, stop, config, first))
     process = psutil.Process(pid)
     for visitor in kinds:
         visitor.start()

@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 
+from app import session
+from eagle.trace import RunTrace
 from tests.load.report import Outcome
 
 PATIENCE_S = 120.0
@@ -97,13 +99,15 @@ class RunVisitor(PageVisitor):
         outcome: Outcome,
         stop: threading.Event,
         config: dict[str, Any],
-        steps: int,
+        run: RunTrace,
     ) -> None:
         super().__init__(url, number, outcome, stop, config)
-        self.steps = steps
+        self.steps = range(len(run.steps))
+        self.at = session.opening(run).step
 
     def act(self) -> None:
-        step = self.random.randrange(self.steps)
+        # Another step than the one on the page: going where one is changes nothing.
+        step = self.random.choice([index for index in self.steps if index != self.at])
         if self.random.random() < 0.2:
             where = f"{self.url}/gradio_api/embed/state?step={step}"
             answer = self.timed("embedded run", lambda: self.client.get(where).raise_for_status().json())
@@ -114,6 +118,7 @@ class RunVisitor(PageVisitor):
         answer = self.timed("recorded run, a step", lambda: self.send("nav", "act", event))
         if f"step <b>{step}</b> of" not in json.dumps(answer, ensure_ascii=False):
             self.outcome.error(f"visitor {self.number} asked for step {step} and got another")
+        self.at = step
 
 
 class LabVisitor(PageVisitor):
