@@ -176,13 +176,15 @@ def _chosen(x: float, y: float, words: str) -> dict[str, Any]:
 
 
 def _figure(traces: list[dict[str, Any]], x: str, y: str, *, alt: str, yaxis: dict[str, Any]) -> Figure:
+    # Room between the axes and their numbers, so that the two zeros do not touch.
+    room = {"ticks": "outside", "ticklen": 6, "tickcolor": "rgba(0,0,0,0)"}
     return make_figure(
         traces,
         HEIGHT,
         alt=alt,
         margin={"l": 52, "r": 62, "t": 12, "b": 42},
-        xaxis=number_axis(x, rangemode="tozero", nticks=7),
-        yaxis=number_axis(y, nticks=6, **yaxis),
+        xaxis=number_axis(x, rangemode="tozero", nticks=7, **room),
+        yaxis=number_axis(y, nticks=6, **room, **yaxis),
         dragmode=False,
         hovermode="closest",
         uirevision="width",
