@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -187,11 +186,9 @@ class PairHolder:
 
 def _give_memory_back() -> None:
     """What the pair before held, now that nothing refers to it."""
-    gc.collect()
-    import torch
+    from eagle.memory import give_back
 
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
+    give_back()
 
 
 def _warm_up(pair: Pair) -> None:
