@@ -395,6 +395,7 @@ def test_no_button_of_a_figure_sends_it_away(desk: Visitor) -> None:
     assert not any(word in titles for word in ("Share", "loud", "Edit"))
 
 
+@pytest.mark.long
 def test_a_step_change_is_painted_soon(desk: Visitor) -> None:
     visitor = desk
     page = visitor.open()

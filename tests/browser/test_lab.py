@@ -234,6 +234,7 @@ def phone(lab_desk: Visitor) -> Iterator[Visitor]:
     lab_desk.page.set_viewport_size({"width": 1280, "height": 900})
 
 
+@pytest.mark.long
 def test_nothing_is_cut_off_or_overlaps_on_a_phone(phone: Visitor) -> None:
     lab = Lab(phone, hostile_query())
     pages = [to_query(lessons.open_card(number, 1)) for number in range(1, 7)]
