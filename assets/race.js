@@ -1,7 +1,15 @@
 // Replays a race in the browser from its recorded step times. The body of a function with `element`.
 const reduced = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
+// A new race may arrive in the elements of the one before it: that one's clock and listeners end here.
+let before = new AbortController();
+let mounted = {};
+
 function mount(root) {
+  before.abort();
+  before = new AbortController();
+  const signal = before.signal;
+  root.querySelectorAll(".lane-text").forEach((text) => { text.textContent = ""; });
   const lanes = JSON.parse(root.dataset.race).map((steps, index) => {
     const box = root.querySelectorAll(".lane")[index];
     let at = 0, tokens = 0;
@@ -66,7 +74,7 @@ function mount(root) {
   }
 
   function tick(time) {
-    if (!root.isConnected) return;
+    if (signal.aborted || !root.isConnected) return;
     now = Math.min(total, now + (time - last) * Number(speed.value));
     last = time;
     render();
@@ -81,17 +89,17 @@ function mount(root) {
     frame = requestAnimationFrame(tick);
   }
 
-  play.addEventListener("click", () => (frame ? stop() : start()));
-  restart.addEventListener("click", () => { stop(); now = 0; render(); start(); });
-  slider.addEventListener("input", () => { stop(); now = (Number(slider.value) / 1000) * total; render(); });
+  play.addEventListener("click", () => (frame ? stop() : start()), { signal });
+  restart.addEventListener("click", () => { stop(); now = 0; render(); start(); }, { signal });
+  slider.addEventListener("input", () => { stop(); now = (Number(slider.value) / 1000) * total; render(); }, { signal });
   if (root.dataset.autoplay === "1" && !reduced) { render(); start(); }
   else { now = total; render(); running(false); }
 }
 
 function scan() {
   const root = element.querySelector(".race");
-  if (root && !root.dataset.mounted) {
-    root.dataset.mounted = "1";
+  if (root && (root !== mounted.root || root.dataset.race !== mounted.race)) {
+    mounted = { root, race: root.dataset.race };
     mount(root);
   }
 }

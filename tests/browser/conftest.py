@@ -27,6 +27,7 @@ from tests.synthetic import HOSTILE, synthetic_run
 PATIENCE_MS = 60_000  # a busy machine is slow, not wrong
 LOOPBACK = {"127.0.0.1", "localhost", "[::1]", ""}
 
+
 @dataclass
 class Server:
     """Where the page is, and the gate that a replayed run waits at after each step."""

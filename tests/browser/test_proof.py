@@ -44,4 +44,4 @@ def test_a_blank_prompt_is_one_sentence(proof: Visitor) -> None:
     proof.page.fill("#sampling-card textarea", " ")
     proof.page.click("#sampling-go")
     proof.until("#sampling-note", "The prompt is empty")
-    assert proof.page.is_visible("#sampling-go")
+    proof.page.wait_for_selector("#sampling-go", state="visible")
