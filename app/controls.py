@@ -36,19 +36,26 @@ def source_line(visit: Visit) -> str:
         f"{target.name}, {target.weights} on {target.device}",
     ]
     state = "running" if visit.running else str(run.finish)
+    going = " running" if visit.running else ""
     return (
-        f'<div class="source"><span class="badge badge-{visit.source}">{word}</span>'
+        f'<div class="source{going}"><span class="badge badge-{visit.source}">{word}</span>'
         f'<span class="source-prompt">{html_text(run.prompt.text[:160])}</span>'
         f'<span class="source-facts">{html_text(" · ".join(facts))} · {html_text(state)}</span></div>'
     )
 
 
-def nav(run: RunTrace, look: Look) -> str:
-    """Previous, a slider, next, and the sentence of the step."""
+BEHIND = (
+    "The pictures follow when the timing is over, so that drawing does not slow the run. Or choose a step."
+)
+
+
+def nav(run: RunTrace, look: Look, behind: bool = False) -> str:
+    """Previous, a slider, next, and the sentence of the step; ``behind``: the pictures are not of it yet."""
     last = len(run.steps) - 1
     step = step_of(run, look)
     return (
-        '<div class="nav"><button type="button" class="round" data-act="by" data-by="-1" id="step-previous" '
+        f'<div class="nav{" behind" if behind else ""}"><button type="button" class="round" data-act="by" '
+        f'data-by="-1" id="step-previous" '
         f'aria-label="previous step" {"disabled" if look.step == 0 else ""}>◀</button>'
         f'<span class="nav-step">step <b>{step.index}</b> of {run.steps[-1].index}</span>'
         '<button type="button" class="round" data-act="by" data-by="1" id="step-next" aria-label="next step" '
@@ -57,7 +64,7 @@ def nav(run: RunTrace, look: Look) -> str:
         f'<input type="range" min="0" max="{last}" value="{look.step}" data-act="step" data-field="step" '
         f'aria-label="step">'
         "</div>"
-        f'<p class="sentence">{panels.step_sentence(step)}</p>'
+        f'<p class="sentence">{BEHIND if behind else panels.step_sentence(step)}</p>'
     )
 
 

@@ -6,6 +6,7 @@ come from :mod:`app.live` and :mod:`app.library`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -20,7 +21,7 @@ from app.pair_holder import State
 from app.policy import Policy
 from app.runner import RunSource
 from app.session import Look, Visit
-from app.view import Parts, actions, build_parts, render, updates
+from app.view import WHILE_RUNNING, Parts, actions, build_parts, progress, render, updates
 from eagle.settings import SettingsError
 
 SCREEN = "window.eaglePage.watchScreen(trigger); // 'act'"
@@ -36,6 +37,14 @@ class Ask:
     note: gr.HTML
     examples: gr.HTML
     facts: gr.HTML
+
+
+@dataclass(frozen=True)
+class News:
+    """Hidden components whose change says that the visit is a new one: told in text only, or drawn too."""
+
+    told: gr.HTML
+    drawn: gr.HTML
 
 
 @dataclass(frozen=True)
@@ -56,17 +65,26 @@ def build(demo: gr.Blocks, runner: RunSource, gallery: Gallery, policy: Policy |
     parts = build_parts(render(visit, look))
     with gr.Column(elem_id="library-card", elem_classes=["card"]):
         shelf = library.build(gallery)
-    tick = gr.HTML("", elem_id="tick", visible="hidden", apply_default_css=False)
+    news = News(*(gr.HTML("", visible="hidden", apply_default_css=False) for _ in fields(News)))
     shown = [look_state, *parts.all()]
     _selection_events(parts, visit_state, look_state, shown)
-    _run_events(runner, asked, visit_state, look_state, tick)
+    _run_events(runner, asked, visit_state, look_state, news)
     _loading_events(demo, runner, asked)
     library.wire(demo, gallery, shelf, parts, visit_state, look_state, asked.note)
 
-    def on_tick(visit: Visit, look: Look) -> list[Any]:
-        return updates(visit, session.newest(visit.run, look) if look.follow else look, None)
+    def newest(visit: Visit, look: Look) -> Look:
+        return session.newest(visit.run, look) if look.follow else look
 
-    tick.change(on_tick, [visit_state, look_state], shown, trigger_mode="always_last", **QUICK)
+    def on_progress(visit: Visit, look: Look) -> list[Any]:
+        return progress(visit, newest(visit, look))
+
+    def on_drawn(visit: Visit, look: Look) -> list[Any]:
+        return updates(visit, newest(visit, look), None)
+
+    # Outputs that are skipped would be mounted again in the browser all the same, so progress names its few.
+    told = [look_state, *(getattr(parts, name) for name in WHILE_RUNNING)]
+    for new, on_new, outputs in ((news.told, on_progress, told), (news.drawn, on_drawn, shown)):
+        new.change(on_new, [visit_state, look_state], outputs, trigger_mode="always_last", **QUICK)
     return Explorer(parts, visit_state, look_state)
 
 
@@ -144,10 +162,11 @@ def _selection_events(parts: Parts, visit_state: gr.State, look_state: gr.State,
 
 
 def _run_events(
-    runner: RunSource, asked: Ask, visit_state: gr.State, look_state: gr.State, tick: gr.HTML
+    runner: RunSource, asked: Ask, visit_state: gr.State, look_state: gr.State, news: News
 ) -> None:
     """Run, Stop, and the end of a visit. The run writes the visit; what is selected stays the visitor's."""
     names = [field.name for field in fields(asked.form)]
+    nothing = [gr.skip(), gr.skip()]
 
     def start(look: Look) -> list[Any]:
         fresh = session.kept(look, Look(follow=True))
@@ -158,23 +177,24 @@ def _run_events(
         try:
             settings = ask.settings_from(given)
         except SettingsError as error:
-            yield [gr.skip(), note_line(str(error), fault=True), gr.skip(), *buttons(running=False)]
+            yield [gr.skip(), note_line(str(error), fault=True), *nothing, *buttons(running=False)]
             return
         events = live.run_events(
             runner, str(given["prompt"] or ""), settings, visitor_of(request), bool(given["compare"])
         )
-        for count, event in enumerate(events):
-            visit, mark = (
-                (gr.skip(), gr.skip()) if event.visit is None else (event.visit, f"{settings.seed} {count}")
-            )
+        for event in events:
+            visit, marks = gr.skip(), nothing
+            if event.visit is not None:
+                visit, mark = event.visit, str(time.monotonic_ns())  # of no other event
+                marks = [mark, gr.skip()] if event.visit.running else [gr.skip(), mark]
             both = buttons(running=False) if event.over else [gr.skip(), gr.skip()]
-            yield [visit, note_line(event.note, event.fault), mark, *both]
+            yield [visit, note_line(event.note, event.fault), *marks, *both]
 
     for trigger in (asked.run.click, asked.form.prompt.submit):
         trigger(start, look_state, [asked.run, asked.stop, asked.note, look_state], **QUICK).then(
             go,
             asked.form.inputs(),
-            [visit_state, asked.note, tick, asked.run, asked.stop],
+            [visit_state, asked.note, news.told, news.drawn, asked.run, asked.stop],
             **LIVE,
         )
 

@@ -51,6 +51,7 @@ class Parts:
 # What a change of selection can not alter; the rest of the names depend on the step or the node.
 OF_THE_RUN = frozenset({"source", "meters", "over_line", "calibration", "levels", "lengths"})
 OF_THE_STEP = frozenset({"nav", "steps"})
+WHILE_RUNNING = ("source", "answer", "meters", "nav")
 
 
 def actions(value: str, elem_id: str) -> gr.HTML:
@@ -115,7 +116,7 @@ def render(visit: Visit, look: Look, run_too: bool = True) -> dict[str, Any]:
     root = run.steps[look.step - 1].emitted.token[-1] if look.step > 0 else None
     drawn: dict[str, Any] = {
         "answer": panels.answer(run, look.step, look.node, visit.running),
-        "nav": controls.nav(run, look),
+        "nav": controls.nav(run, look, behind=visit.running and look.follow),
         "steps": step_bar(run, look.step),
         "views": controls.views(run, look),
         "tree": draft_tree(step, labels, look, root),
@@ -184,7 +185,8 @@ def updates(visit: Visit, look: Look, before: Look | None) -> list[Any]:
     drawn = values(visit, look, run_too=before is None)
     skipped: frozenset[str] = frozenset()
     if before is not None:
-        skipped = OF_THE_RUN | (OF_THE_STEP if look.step == before.step else frozenset())
+        same_step = look.step == before.step and look.follow == before.follow
+        skipped = OF_THE_RUN | (OF_THE_STEP if same_step else frozenset())
     out: list[Any] = [look]
     for field in fields(Parts):
         if field.name in skipped:
@@ -194,3 +196,19 @@ def updates(visit: Visit, look: Look, before: Look | None) -> list[Any]:
         else:
             out.append(drawn[field.name])
     return out
+
+
+def progress(visit: Visit, look: Look) -> list[Any]:
+    """The look, then what ``WHILE_RUNNING`` names: a run's text and numbers while it decodes.
+
+    Drawing takes the cores that the run is timed on, in this process and in a browser on the same machine.
+    So pictures wait until the timing is over, or until somebody asks for a step.
+    """
+    run = visit.run
+    drawn = {
+        "source": controls.source_line(visit),
+        "answer": panels.answer(run, look.step, look.node, visit.running),
+        "meters": panels.meters(run, visit.baseline, live=True, waiting="not timed yet"),
+        "nav": controls.nav(run, look, behind=look.follow),
+    }
+    return [look, *(drawn[name] for name in WHILE_RUNNING)]

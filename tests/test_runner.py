@@ -58,6 +58,32 @@ def test_plain_decoding_is_timed_after_the_run_with_the_same_seed_and_length() -
     assert asked[1].max_new_tokens == RUN.new_tokens
 
 
+def test_pictures_wait_until_plain_decoding_is_timed_too() -> None:
+    """Drawing would take the cores that the runs are timed on: only the last event's visit is drawn."""
+    seen = [event for event in events(ReplayRunner(RUN), compare=True) if event.visit is not None]
+    assert [event.visit.running for event in seen if event.visit] == [True] * (len(seen) - 1) + [False]
+    assert seen[-1].over
+
+
+def test_what_was_decoded_before_a_fault_is_drawn() -> None:
+    class Failing(ReplayRunner):
+        def begin(self, prompt: str, settings: Settings, visitor: str) -> Any:
+            inner = super().begin(prompt, settings, visitor)
+
+            class Run:
+                note, waiting, trace = "", inner.waiting, inner.trace
+
+                def __iter__(self) -> Any:
+                    yield from list(inner)[:2]
+                    raise PromptError("It broke.")
+
+            return Run()
+
+    last = events(Failing(RUN))[-1]
+    assert last.over and last.fault and last.note == "It broke."
+    assert last.visit is not None and not last.visit.running
+
+
 def test_a_vanilla_run_is_not_compared_with_itself() -> None:
     last = events(ReplayRunner(RUN), compare=True, method="vanilla")[-1]
     assert last.visit is not None
