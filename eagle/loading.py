@@ -225,7 +225,7 @@ def _load_model(
                 f"The target {Path(folder).name!r:.80} could not be loaded: {first_line(error)}"
             ) from error
     if not spread:
-        model.to(device)  # type: ignore[arg-type]
+        model.to(device)
     return model.eval().requires_grad_(False), tokenizer
 
 

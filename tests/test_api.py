@@ -21,6 +21,8 @@ from eagle.trace import Origin, RunTrace, StepTrace
 from tests.serving import answer, call, serving
 from tests.synthetic import synthetic_run
 
+pytestmark = pytest.mark.slow
+
 ENDPOINTS = {"/decode", "/generate", "/compare", "/law", "/simulate", "/audit"}
 SMALL = {"max_new_tokens": 12, "tree": "4/2/2"}
 

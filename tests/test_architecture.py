@@ -185,6 +185,7 @@ def test_importing_loads_no_model_library_and_no_page(statement: str) -> None:
     assert not loaded_by(statement) & (HEAVY | {"gradio", "plotly"})
 
 
+@pytest.mark.slow
 def test_building_the_page_loads_no_torch() -> None:
     assert not loaded_by("import app.ui") & {"torch", "transformers"}
 

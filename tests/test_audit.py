@@ -167,6 +167,7 @@ SEALED_ONLY = {
 EXCEPTED = ("times", "version", "packages", "checksum")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "temperature"),
     [("vanilla", 0.7), ("chain", 1.0), ("chain", 0), ("eagle1", 1.0), ("eagle2", 1.0), ("eagle2", 0)],

@@ -22,6 +22,8 @@ from eagle.settings import Settings, SettingsError
 from eagle.trace import Costs
 from tests.tiny import tiny_pair
 
+pytestmark = pytest.mark.slow
+
 COSTS = Costs(nodes=[1, 8, 64], pass_ms=[20.2, 21.6, 32.8], level_ms=0.5, typical_confidence=[0.5, 0.3])
 
 

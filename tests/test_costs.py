@@ -68,6 +68,7 @@ def test_greedy_text_is_vanilla_text_whatever_the_costs() -> None:
     assert len(sizes) == 2  # the costs did change the trees
 
 
+@pytest.mark.slow
 def test_the_tree_depends_on_the_draft_and_not_on_the_target_or_the_draws() -> None:
     """Same tokens so far, another temperature and seed: the first tree is the same."""
     pair = with_costs(tiny_pair(), costs(0.2, 0.5, (0.5, 0.3)))

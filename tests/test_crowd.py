@@ -232,6 +232,7 @@ class Failing(ReplayRunner):
         return Broken()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "says"),
     [

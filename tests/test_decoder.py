@@ -36,7 +36,9 @@ def test_vanilla_is_transformers_own_greedy(length: int) -> None:
     assert audited(pair, prompt, method="vanilla", max_new_tokens=64).token_ids == expected
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize(
+    "length", [LENGTHS[0], *(pytest.param(n, marks=pytest.mark.slow) for n in LENGTHS[1:])]
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_greedy_eagle2_is_vanilla_over_tree_shapes(pair: Pair, shape: str, length: int) -> None:
     prompt = prompt_of(length)
@@ -47,6 +49,7 @@ def test_greedy_eagle2_is_vanilla_over_tree_shapes(pair: Pair, shape: str, lengt
     assert drafted.finish is Finish.LENGTH and drafted.new_tokens == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 5.0, 20.0])
 @pytest.mark.parametrize("method", DRAFTING)
 def test_greedy_drafts_by_a_good_head_change_nothing(pair: Pair, method: Method, noise: float) -> None:
@@ -61,6 +64,7 @@ def test_greedy_drafts_by_a_good_head_change_nothing(pair: Pair, method: Method,
         assert {step.final.origin for step in drafted.steps[1:] if step.final} == {Origin.BONUS}
 
 
+@pytest.mark.slow
 def test_a_tiny_temperature_is_greedy_and_a_huge_top_k_is_off(pair: Pair) -> None:
     prompt = prompt_of(12)
     greedy = audited(pair, prompt).token_ids
@@ -96,6 +100,7 @@ def markov_law(
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "size", "length"),
     [
@@ -119,6 +124,7 @@ def test_exact_law_of_a_run_is_the_targets(method: str, size: int, length: int) 
     assert max(abs(law[path] - mass) for path, mass in expected.items()) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [Method.VANILLA, *DRAFTING])
 def test_seeded_runs_follow_the_law(method: Method) -> None:
     """1,500 seeds, 16 outcomes of two tokens: chi-square with 15 degrees of freedom below 50.
@@ -141,6 +147,7 @@ def test_seeded_runs_follow_the_law(method: Method) -> None:
     assert chi < 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [Method.VANILLA, *DRAFTING])
 def test_seeds_repeat_and_differ(pair: Pair, method: Method) -> None:
     prompt = prompt_of(10)

@@ -12,6 +12,8 @@ from app.gallery import Gallery
 from tests.serving import serving
 from tests.synthetic import HOSTILE, synthetic_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:

@@ -22,6 +22,8 @@ from tests.stubs import markov_pair
 from tests.tiny import HEAD_DIM, HEADS, HIDDEN, INNER, KV_HEADS, tiny_head, tiny_pair
 from tests.training_files import save_target
 
+pytestmark = pytest.mark.slow
+
 TREE = Tree(total=8, depth=3, width=3)
 
 

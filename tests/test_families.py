@@ -17,6 +17,8 @@ from eagle.target import TransformersTarget
 from tests.stubs import audited, info, prompt_of, with_oracle
 from tests.tiny import byte_tokenizer, tiny_head, tiny_model
 
+pytestmark = pytest.mark.slow
+
 SIZES: dict[str, Any] = {
     "vocab_size": 257,
     "hidden_size": 32,

@@ -337,6 +337,7 @@ def test_nothing_hostile_survives_as_markup_or_template() -> None:
         assert "<" not in figure_value(figure), "nor in the component's value"
 
 
+@pytest.mark.slow
 def test_plotly_finds_every_figure_valid() -> None:
     """Figures are made unchecked, for speed; plotly's own checks run here."""
     from plotly.graph_objects import Figure
@@ -348,6 +349,7 @@ def test_plotly_finds_every_figure_valid() -> None:
         Figure(data=[{"type": "scatter", "mode": "no such mode"}])
 
 
+@pytest.mark.slow
 def test_every_figure_has_a_height_words_and_plain_lists() -> None:
     for run in RUNS:
         for figure in every_figure(run):

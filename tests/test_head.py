@@ -196,6 +196,7 @@ def test_eagle3_guesses_are_the_published_layers() -> None:
     assert grown.shape == (1, HIDDEN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("method", ["eagle3", "chain"])
 def test_eagle3_runs_and_is_lossless(method: str, temperature: float) -> None:

@@ -18,6 +18,8 @@ from tests.pretend_device import FAR, Far, PretendDevice, move
 from tests.stubs import ids_prompt, prompt_of
 from tests.tiny import HEAD_DIM, tiny_head, tiny_pair
 
+pytestmark = pytest.mark.slow
+
 COSTS = Costs(nodes=[1, 8, 64], pass_ms=[20.2, 21.6, 32.8], level_ms=0.1, typical_confidence=[0.9, 0.3])
 
 

@@ -32,6 +32,8 @@ from eagle.text import encode
 from tests.hostile import RUN, asked, examples, is_a_sentence, runs_nothing, texts, values
 from tests.tiny import byte_tokenizer, tiny_pair
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def served() -> CrowdRunner:

@@ -11,6 +11,8 @@ from app.gallery import Gallery
 from tests.hostile import RUN, SECONDS
 from tests.serving import answer, serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

@@ -232,6 +232,7 @@ DOINGS = st.sampled_from([*_HANDLERS, "nonsense"])
 KEYS = st.sampled_from(["v", "i", "which", "column", "lesson", "card", "side", "query"])
 
 
+@pytest.mark.slow
 @budget(max_examples=200, deadline=None)
 @given(
     DOINGS,

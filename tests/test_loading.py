@@ -65,6 +65,7 @@ def says(match: str, **names: Any) -> None:
 # Layouts.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["safetensors", "bin", "sharded", "sharded bin", "both"])
 def test_all_files_of_a_head_give_the_same_numbers(target: Path, tmp_path: Path, form: str) -> None:
     whole = write_head(tmp_path / "whole", head_tensors())
@@ -73,6 +74,7 @@ def test_all_files_of_a_head_give_the_same_numbers(target: Path, tmp_path: Path,
     assert drafts(load(str(target), str(folder))) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("qkv_bias", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("named", [False, True])

@@ -25,6 +25,8 @@ from eagle.settings import Method, Settings
 from tests.synthetic import synthetic_run
 from tests.tiny import tiny_pair
 
+pytestmark = pytest.mark.slow
+
 
 def named(name: str) -> Any:
     """A tiny pair whose target has a name of its own."""

@@ -105,6 +105,7 @@ def test_tiny_trees_are_the_published_ones(tiny: Pair, shape: str) -> None:
     assert sum(compared) >= 20
 
 
+@pytest.mark.slow
 def test_tiny_greedy_text_is_the_published_one(tiny: Pair) -> None:
     runs = [run for run in TINY.runs if run["tree"] == "60/6/10"]
     assert len(runs) == 12

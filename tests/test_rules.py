@@ -58,6 +58,7 @@ def test_the_law_of_every_sound_rule_is_p(rule: RuleName, size: int) -> None:
 
 
 # k = 7 draws the same 8! lists as k = 8, which is enough for every day.
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [*range(1, 7), pytest.param(7, marks=pytest.mark.long), 8])
 def test_the_law_of_eagle1_at_size_8_for_every_k(k: int) -> None:
     p, q = next(distributions(np.random.default_rng(8), 8))
@@ -214,6 +215,7 @@ def judged(rule: RuleName, p: Array, q: Array, k: int, draw: rules.Draw) -> int:
     return verdict.token
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", rules.RULES)
 def test_two_steps_drawn_many_times_follow_the_joint_law(rule: RuleName) -> None:
     """6,000 seeded runs against the exact joint law, chi-square over 16 cells at ODDS."""

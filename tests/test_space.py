@@ -23,8 +23,11 @@ from tests.tiny import tiny_pair
 
 REPO = Path(__file__).parent.parent
 PROMPT = PromptTrace(text="Hi", token=[72, 105], labels=["H", "i"], chat=False)
+pytestmark = pytest.mark.slow
+
 FAKE_SPACES = """
 import inspect, pickle
+
 CALLS = []
 def GPU(duration=None):
     def decorate(task):

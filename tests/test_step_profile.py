@@ -17,6 +17,8 @@ from eagle.step_profile import GROUPS, PHASES, PRODUCTS, PYTHON, StepProfile, gr
 from tests.stubs import ids_prompt, prompt_of
 from tests.tiny import tiny_pair
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("operator", "group"),

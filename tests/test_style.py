@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPO = Path(__file__).parent.parent
 
 
@@ -25,6 +27,7 @@ def test_every_file_is_formatted() -> None:
     run("ruff", "format", "--check", ".")
 
 
+@pytest.mark.slow
 def test_the_types_hold() -> None:
     run("mypy")
 

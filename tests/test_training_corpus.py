@@ -19,6 +19,8 @@ from eagle.training.shards import read_corpus
 from tests.tiny import END, byte_tokenizer
 from tests.training_files import save_target, tiny_source
 
+pytestmark = pytest.mark.slow
+
 PLAN = Plan(shards=3, rows=6, length=60, user_limit=8)
 
 

@@ -21,6 +21,8 @@ from eagle.training.errors import TrainingError
 from eagle.training.recipe import Recipe
 from tests.training_files import same_tensors, save_corpus, save_target, tiny_reader, tiny_recipe
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():

@@ -167,5 +167,5 @@ def _plain_model(args: argparse.Namespace) -> object:
     folder = args.target or str(target_folder(lambda sentence, fraction: None))
     with quiet_transformers():
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=pick_dtype(args.dtype, device))
-    model.to(device)  # type: ignore[arg-type]
+    model.to(device)
     return model.eval()
