@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from app.crowd import LIVE_AT_ONCE
+from app.notes import note_line
 
 if TYPE_CHECKING:
     from app.runner import RunSource
@@ -32,10 +34,11 @@ def buttons(running: bool) -> list[Any]:
     return [gr.update(visible=not running), gr.update(visible=running)]
 
 
-def wire_stop(runner: RunSource, stop: gr.Button) -> None:
-    """The button ends what this visitor has running."""
+def wire_stop(runner: RunSource, stop: gr.Button, note: gr.HTML) -> None:
+    """The button ends what this visitor has running, and says so before the server has heard of it."""
 
     def halt(request: gr.Request) -> None:
         runner.stop(visitor_of(request))
 
+    stop.click(None, None, note, js=f"() => {json.dumps(note_line('Stopping after this step…'))}", **QUICK)
     stop.click(halt, None, None, **QUICK)

@@ -17,7 +17,7 @@ from app import ask, lab_view, library, live, pair_menu, session, to_lab
 from app.events import LIVE, QUICK, buttons, visitor_of, wire_stop
 from app.gallery import Gallery
 from app.notes import note_line
-from app.pair_holder import State
+from app.pair_holder import PairStatus, State
 from app.policy import Policy
 from app.runner import RunSource
 from app.session import Look, Visit
@@ -35,6 +35,7 @@ class Ask:
     run: gr.Button
     stop: gr.Button
     note: gr.HTML
+    pair: gr.HTML
     examples: gr.HTML
     facts: gr.HTML
 
@@ -119,7 +120,11 @@ def _build_ask(runner: RunSource, policy: Policy) -> Ask:
         with gr.Row(elem_id="ask-line"):
             prompts = ask.examples()
             examples = actions(ask.chips(prompts), "examples")
-            note = gr.HTML(note_line(runner.status().words), elem_id="note", apply_default_css=False)
+            with gr.Column(
+                elem_id="notes", min_width=0
+            ):  # two lines: the pair's never writes over a visitor's
+                note = gr.HTML("", elem_id="note", apply_default_css=False)
+                pair = gr.HTML(_pair_line(runner.status()), elem_id="pair-state", apply_default_css=False)
         with gr.Accordion("Settings", open=False, elem_id="settings"):
             form = ask.build_settings(prompt)
         facts = pair_menu.build(runner, policy, form.method)
@@ -129,7 +134,13 @@ def _build_ask(runner: RunSource, policy: Policy) -> Ask:
         return prompts[min(index, len(prompts) - 1)][1]
 
     examples.act(on_example, None, prompt, **QUICK)
-    return Ask(form, run, stop, note, examples, facts)
+    return Ask(form, run, stop, note, pair, examples, facts)
+
+
+def _pair_line(status: PairStatus) -> str:
+    """The pair's state, which gives way to other notes once there is nothing to wait for (style.css)."""
+    failed, ready = status.state is State.FAILED, status.state is State.READY
+    return note_line(status.words, failed, status.fraction, gives_way=ready)
 
 
 def _selection_events(parts: Parts, visit_state: gr.State, look_state: gr.State, shown: list[Any]) -> None:
@@ -198,7 +209,7 @@ def _run_events(
             **LIVE,
         )
 
-    wire_stop(runner, asked.stop)
+    wire_stop(runner, asked.stop, asked.note)
 
 
 def _loading_events(demo: gr.Blocks, runner: RunSource, asked: Ask) -> None:
@@ -208,7 +219,7 @@ def _loading_events(demo: gr.Blocks, runner: RunSource, asked: Ask) -> None:
     def on_timer() -> list[Any]:
         status = runner.status()
         waiting = status.state in (State.LOADING, State.ABSENT)
-        line = note_line(status.words, status.state is State.FAILED, status.fraction)
+        line = _pair_line(status)
         if waiting:
             return [line, gr.skip(), gr.skip(), gr.skip()]
         return [line, pair_menu.pair_facts(status), pair_menu.method_update(status), gr.Timer(active=False)]
@@ -217,5 +228,5 @@ def _loading_events(demo: gr.Blocks, runner: RunSource, asked: Ask) -> None:
         runner.stop(visitor_of(request))
 
     demo.load(runner.start_loading, None, None, **QUICK)
-    timer.tick(on_timer, None, [asked.note, asked.facts, asked.form.method, timer], **QUICK)
+    timer.tick(on_timer, None, [asked.pair, asked.facts, asked.form.method, timer], **QUICK)
     demo.unload(on_leave)

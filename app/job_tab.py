@@ -89,7 +89,7 @@ def wire(
         [parts.go, parts.stop, parts.note, *outputs],
         **LIVE,
     )
-    wire_stop(runner, parts.stop)
+    wire_stop(runner, parts.stop, parts.note)
 
 
 def line(said: Said) -> str:

@@ -13,7 +13,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,10 +30,23 @@ LOOPBACK = {"127.0.0.1", "localhost", "[::1]", ""}
 
 @dataclass
 class Server:
-    """Where the page is, and the gate that a replayed run waits at after each step."""
+    """Where the page is, the gate that a replayed run waits at after each step, and whether Stop arrived."""
 
     url: str
-    gate: threading.Event = field(default_factory=threading.Event)
+    gate: threading.Event
+    told_to_stop: threading.Event
+
+
+class WatchedRunner(ReplayRunner):
+    """Says when it was told to stop."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.told_to_stop = threading.Event()
+
+    def stop(self, visitor: str) -> None:
+        super().stop(visitor)
+        self.told_to_stop.set()
 
 
 def free_port() -> int:
@@ -73,7 +86,7 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
 
 def wait_at(gate: threading.Event) -> None:
     """Until the gate is open, but not for ever: a failed test must not hang the next one."""
-    gate.wait(20)
+    gate.wait(PATIENCE_MS / 1000)
 
 
 @pytest.fixture(scope="package")
@@ -82,8 +95,9 @@ def server(gallery: Gallery) -> Iterator[Server]:
     gate.set()
     answer = synthetic_run(seed=11, steps=9)
     plain = synthetic_run(seed=12, steps=9, tree="1/1/1")
-    demo, url = launch(ReplayRunner(answer, plain, pause=lambda: wait_at(gate)), gallery)
-    yield Server(url, gate)
+    runner = WatchedRunner(answer, plain, pause=lambda: wait_at(gate))
+    demo, url = launch(runner, gallery)
+    yield Server(url, gate, runner.told_to_stop)
     gate.set()
     demo.close()
 

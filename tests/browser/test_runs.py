@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Server, Visitor
+from tests.browser.conftest import PATIENCE_MS, Server, Visitor
 from tests.synthetic import HOSTILE, synthetic_run
 
 pytestmark = pytest.mark.browser
@@ -49,12 +49,15 @@ def test_stop_in_the_middle_then_run_again(desk: Visitor, server: Server) -> Non
     visitor = desk
     page = visitor.open()
     server.gate.clear()
+    server.told_to_stop.clear()
     try:
         ask(visitor, "first question")
         visitor.until("#source", "running")
         page.wait_for_selector("#stop", state="visible")
         visitor.until("#nav", "The pictures follow when the timing is over")
         page.click("#stop")
+        visitor.until("#note", "Stopping after this step")
+        assert server.told_to_stop.wait(PATIENCE_MS / 1000)
     finally:
         server.gate.set()
     page.wait_for_selector("#run", state="visible")
@@ -105,30 +108,31 @@ def test_a_bad_seed_names_the_field_and_its_range(desk: Visitor) -> None:
     assert "<b>x</b>" in visitor.text("#note")
 
 
-def test_export_and_import_round_trip(visit: Any, tmp_path: Path) -> None:
-    visitor = visit()
+def saved_hostile_run(visitor: Visitor, button: str, path: Path) -> Path:
+    """Opens the hostile recorded run and saves it by a button, as a visitor does."""
     page = visitor.open("?run=hostile&step=2")
     visitor.until(".source-prompt", "<img")
     with page.expect_download() as caught:
-        page.click("#export")
-    saved = tmp_path / "saved.json"
-    caught.value.save_as(saved)
+        page.click(button)
+    caught.value.save_as(path)
+    return path
+
+
+def test_export_and_import_round_trip(visit: Any, tmp_path: Path) -> None:
+    saved = saved_hostile_run(visit(), "#export", tmp_path / "saved.json")
     other = visit()
     other.open()
     choose(other, saved)
     other.until("#source", "imported run")
     other.until(".source-prompt", "<img")
     other.until("#note", "audit")
+    other.page.wait_for_timeout(1500)  # longer than the page asks for the pair's state
+    other.until("#note", "audit")
 
 
 def test_the_saved_page_shows_every_step_with_no_network(visit: Any, browser: Any, tmp_path: Path) -> None:
     visitor = visit()
-    page = visitor.open("?run=hostile&step=2")
-    visitor.until(".source-prompt", "<img")
-    with page.expect_download() as caught:
-        page.click("#export-page")
-    saved = tmp_path / "run.html"
-    caught.value.save_as(saved)
+    saved = saved_hostile_run(visitor, "#export-page", tmp_path / "run.html")
     visitor.until("#note", "All 9 steps; opens without a network.")
     run = synthetic_run(seed=5, steps=8, labels=HOSTILE)
     reader = Visitor(browser, saved.as_uri())
