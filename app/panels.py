@@ -13,7 +13,11 @@ from app.labels import html_text
 from app.overview import Overview
 from app.session import FINAL
 from app.theme import three_digits
+from eagle.settings import Method
 from eagle.trace import ROOT, Origin, RunTrace, StepTrace
+
+
+TREE_FROM_SETTINGS = (Method.EAGLE2, Method.EAGLE3)
 
 
 def number(value: float) -> str:
@@ -148,7 +152,7 @@ def meters(run: RunTrace, baseline: RunTrace | None, live: bool, waiting: str = 
         _meter("τ, tokens per pass", _digits(run.tau), f"{run.target_passes} passes"),
         _split(run),
     ]
-    return f'<div class="meters">{"".join(cells)}</div>'
+    return f'<div class="meters">{"".join(cells)}</div>{_worth(run, baseline)}'
 
 
 def _digits(value: float | None) -> str:
@@ -172,6 +176,20 @@ def _ratio(run: RunTrace, baseline: RunTrace | None, waiting: str) -> str:
         f"{number(ratio)}×",
         f"{word}; vanilla {_digits(baseline.tokens_per_s)} tokens a second",
     )
+
+
+def _worth(run: RunTrace, baseline: RunTrace | None) -> str:
+    """Why the ratio is what it is: what a step costs in steps of vanilla's, against what it brings."""
+    if baseline is None or not baseline.tokens_per_s or not run.tokens_per_s or run.tau is None:
+        return ""
+    cost = run.tau * baseline.tokens_per_s / run.tokens_per_s
+    said = (
+        f"A step costs 1 + ω = {number(cost)} of vanilla’s steps and brings τ = {number(run.tau)} tokens"
+        f"{', so it pays.' if run.tau >= cost else ': here that costs more than it brings.'}"
+    )
+    if run.tau < cost and run.settings.tree != "auto" and run.settings.method in TREE_FROM_SETTINGS:
+        said += " The tree <b>auto</b>, in the settings, drafts only what pays on this machine."
+    return f'<p class="meter-worth">{said}</p>'
 
 
 def _split(run: RunTrace) -> str:

@@ -194,6 +194,10 @@ def test_a_ratio_below_one_is_shown_as_it_is() -> None:
     assert fast.tokens_per_s is not None
     assert f"{three_digits(RUN.tokens_per_s / fast.tokens_per_s)}×" in text
     assert "slower" in text
+    cost = (RUN.decode_ms / RUN.target_passes) / (fast.decode_ms / (fast.new_tokens - 1))
+    assert f"1 + ω = {three_digits(cost)} of vanilla’s steps" in text
+    assert "costs more than it brings" in text and "The tree auto" in text
+    assert "so it pays" in Markup(panels.meters(fast, RUN, live=True)).text
 
 
 def test_at_temperature_zero_the_panel_says_so() -> None:
