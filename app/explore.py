@@ -42,10 +42,13 @@ class Ask:
 
 @dataclass(frozen=True)
 class News:
-    """Hidden components whose change says that the visit is a new one: told in text only, or drawn too."""
+    """Marks whose change says that the visit is a new one: told in text only, or drawn too.
 
-    told: gr.HTML
-    drawn: gr.HTML
+    States, because the server notices their change; a component's would cost the browser two more updates.
+    """
+
+    told: gr.State
+    drawn: gr.State
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def build(demo: gr.Blocks, runner: RunSource, gallery: Gallery, policy: Policy |
     parts = build_parts(render(visit, look))
     with gr.Column(elem_id="library-card", elem_classes=["card"]):
         shelf = library.build(gallery)
-    news = News(*(gr.HTML("", visible="hidden", apply_default_css=False) for _ in fields(News)))
+    news = News(*(gr.State("") for _ in fields(News)))
     shown = [look_state, *parts.all()]
     _selection_events(parts, visit_state, look_state, shown)
     _run_events(runner, asked, visit_state, look_state, news)
@@ -193,13 +196,16 @@ def _run_events(
         events = live.run_events(
             runner, str(given["prompt"] or ""), settings, visitor_of(request), bool(given["compare"])
         )
+        noted = ""
         for event in events:
             visit, marks = gr.skip(), nothing
             if event.visit is not None:
                 visit, mark = event.visit, str(time.monotonic_ns())  # of no other event
                 marks = [mark, gr.skip()] if event.visit.running else [gr.skip(), mark]
             both = buttons(running=False) if event.over else [gr.skip(), gr.skip()]
-            yield [visit, note_line(event.note, event.fault), *marks, *both]
+            line = note_line(event.note, event.fault)
+            yield [visit, gr.skip() if line == noted else line, *marks, *both]
+            noted = line
 
     for trigger in (asked.run.click, asked.form.prompt.submit):
         trigger(start, look_state, [asked.run, asked.stop, asked.note, look_state], **QUICK).then(
