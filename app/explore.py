@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import gradio as gr
@@ -42,13 +42,32 @@ class Ask:
 
 @dataclass(frozen=True)
 class News:
-    """Marks whose change says that the visit is a new one: told in text only, or drawn too.
+    """Marks whose change says what is new: a visit told in text only, or drawn too; a note, or the run's end.
 
-    States, because the server notices their change; a component's would cost the browser two more updates.
+    A run writes states alone. A component that it wrote to would be pending as long as it decodes, and the
+    browser would count its time at every frame, on cores that the decoder needs.
     """
 
     told: gr.State
     drawn: gr.State
+    said: gr.State
+
+
+def _mark() -> str:
+    """A word of no other event."""
+    return str(time.monotonic_ns())
+
+
+@dataclass(frozen=True)
+class Said:
+    """A note of a run and whether it is the last; the mark tells it from the same words said before."""
+
+    line: str
+    over: bool = False
+    mark: str = field(default_factory=_mark)
+
+    def same(self, other: Said) -> bool:
+        return (self.line, self.over) == (other.line, other.over)
 
 
 @dataclass(frozen=True)
@@ -69,7 +88,7 @@ def build(demo: gr.Blocks, runner: RunSource, gallery: Gallery, policy: Policy |
     parts = build_parts(render(visit, look))
     with gr.Column(elem_id="library-card", elem_classes=["card"]):
         shelf = library.build(gallery)
-    news = News(*(gr.State("") for _ in fields(News)))
+    news = News(gr.State(""), gr.State(""), gr.State(Said("")))
     shown = [look_state, *parts.all()]
     _selection_events(parts, visit_state, look_state, shown)
     _run_events(runner, asked, visit_state, look_state, news)
@@ -180,7 +199,6 @@ def _run_events(
 ) -> None:
     """Run, Stop, and the end of a visit. The run writes the visit; what is selected stays the visitor's."""
     names = [field.name for field in fields(asked.form)]
-    nothing = [gr.skip(), gr.skip()]
 
     def start(look: Look) -> list[Any]:
         fresh = session.kept(look, Look(follow=True))
@@ -191,30 +209,34 @@ def _run_events(
         try:
             settings = ask.settings_from(given)
         except SettingsError as error:
-            yield [gr.skip(), note_line(str(error), fault=True), *nothing, *buttons(running=False)]
+            yield [gr.skip(), gr.skip(), gr.skip(), Said(note_line(str(error), fault=True), over=True)]
             return
         events = live.run_events(
             runner, str(given["prompt"] or ""), settings, visitor_of(request), bool(given["compare"])
         )
-        noted = ""
+        last = Said("")
         for event in events:
-            visit, marks = gr.skip(), nothing
+            visit, told, drawn = gr.skip(), gr.skip(), gr.skip()
             if event.visit is not None:
-                visit, mark = event.visit, str(time.monotonic_ns())  # of no other event
-                marks = [mark, gr.skip()] if event.visit.running else [gr.skip(), mark]
-            both = buttons(running=False) if event.over else [gr.skip(), gr.skip()]
-            line = note_line(event.note, event.fault)
-            yield [visit, gr.skip() if line == noted else line, *marks, *both]
-            noted = line
+                visit = event.visit
+                told, drawn = (_mark(), drawn) if visit.running else (told, _mark())
+            said = Said(note_line(event.note, event.fault), event.over)
+            yield [visit, told, drawn, gr.skip() if said.same(last) else said]
+            last = said
+
+    def on_said(said: Said) -> list[Any]:
+        return [said.line, *(buttons(running=False) if said.over else [gr.skip(), gr.skip()])]
 
     for trigger in (asked.run.click, asked.form.prompt.submit):
         trigger(start, look_state, [asked.run, asked.stop, asked.note, look_state], **QUICK).then(
             go,
             asked.form.inputs(),
-            [visit_state, asked.note, news.told, news.drawn, asked.run, asked.stop],
+            [visit_state, news.told, news.drawn, news.said],
             **LIVE,
         )
-
+    news.said.change(
+        on_said, news.said, [asked.note, asked.run, asked.stop], trigger_mode="always_last", **QUICK
+    )
     wire_stop(runner, asked.stop, asked.note)
 
 

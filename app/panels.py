@@ -16,7 +16,6 @@ from app.theme import three_digits
 from eagle.settings import Method
 from eagle.trace import ROOT, Origin, RunTrace, StepTrace
 
-
 TREE_FROM_SETTINGS = (Method.EAGLE2, Method.EAGLE3)
 
 
