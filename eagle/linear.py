@@ -2,9 +2,8 @@
 
 A draft tree pays only if a pass over several tokens costs little more than a pass over one. On a
 CPU that needs weights in the blocked order that oneDNN's small products read: see
-``docs/performance.md`` for what was measured. Packed products also give the same bits for a row
-whether it goes alone or with others, which plain ones do not, so verifying a tree can agree with
-decoding one by one to the last bit.
+``docs/performance.md`` for what was measured. There too: how far a row's product alone and among
+others agree, on which greedy decoding by tree and one by one depends where two tokens nearly tie.
 """
 
 from __future__ import annotations
