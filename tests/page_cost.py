@@ -76,8 +76,7 @@ class Page:
         visitor.context.set_default_timeout(PATIENCE_MS)
 
     def set_up(self, tree: str, tokens: int) -> None:
-        self.page.click("#settings button")
-        self.page.get_by_label("number input for Most new tokens").fill(str(tokens))
+        self.visitor.set_up(number_input_for_Most_new_tokens=str(tokens))
         self.page.get_by_label("Also time plain decoding").uncheck()
         if tree != "12/4/4":
             self.page.get_by_text(tree, exact=True).click()

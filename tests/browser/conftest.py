@@ -151,6 +151,23 @@ class Visitor:
         self.page.wait_for_selector("#steps .main-svg")
         return self.page
 
+    def set_up(self, **fields: str) -> None:
+        """Opens the settings and fills them by label, blanks as underscores."""
+        self.page.click("#settings button")
+        for label, value in fields.items():
+            self.enter(self.page.get_by_label(label.replace("_", " ")), value)
+
+    def enter(self, box: Any, value: str) -> None:
+        """Fills a box until the value stays: a part of the page that was just mounted may be set once more."""
+        held = 0
+        while held < 3:
+            if box.input_value() == value:
+                held += 1
+            else:
+                held = 0
+                box.fill(value)
+            self.page.wait_for_timeout(50)
+
     def text(self, selector: str) -> str:
         return " ".join(self.page.inner_text(selector).split())
 

@@ -100,9 +100,8 @@ def test_a_bad_prompt_gets_one_sentence_and_the_page_goes_on(desk: Visitor, prom
 
 def test_a_bad_seed_names_the_field_and_its_range(desk: Visitor) -> None:
     visitor = desk
-    page = visitor.open()
-    page.click("#settings button")
-    page.get_by_label("Seed").fill("<b>x</b>")
+    visitor.open()
+    visitor.set_up(Seed="<b>x</b>")
     ask(visitor, "hello")
     visitor.until("#note .fault", "seed must be a whole number from 0 to")
     assert "<b>x</b>" in visitor.text("#note")
