@@ -89,9 +89,12 @@ class Page:
         self._until("#note", "Done.")
 
     def _until(self, selector: str, words: str) -> None:
-        """Looks now and then: looking at every frame would be most of what is measured."""
+        """Looks now and then: looking at every frame would be most of what is measured.
+
+        It waits in the browser's driver, through which the page's requests go; a sleep would hold them up.
+        """
         while words not in self.visitor.text(selector):
-            time.sleep(0.5)
+            self.page.wait_for_timeout(500)
 
 
 def main() -> int:

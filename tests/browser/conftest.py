@@ -158,7 +158,7 @@ class Visitor:
             self.enter(self.page.get_by_label(label.replace("_", " ")), value)
 
     def enter(self, box: Any, value: str) -> None:
-        """Fills a box until the value stays: a part of the page that was just mounted may be set once more."""
+        """Fills a box until the value stays: a part just mounted may be set once more."""
         held = 0
         while held < 3:
             if box.input_value() == value:
